@@ -1,0 +1,115 @@
+# `make` alone lists what there is. Every target sets up what it needs; a second run reuses it.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+RUST_FILES := Cargo.toml Cargo.lock rust/py/Cargo.toml rust/core/Cargo.toml $(shell find rust/core/src rust/py/src -name '*.rs')
+FUZZ_SECONDS ?= 20
+JOBS ?= $(shell nproc)
+
+.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz docs wheel clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# --- set-up ---------------------------------------------------------------------------------------------------------
+
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "seekset needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "seekset needs a Rust toolchain: https://rustup.rs" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.venv pyproject.toml
+	$(BIN)/pip install --quiet 'maturin>=1.9,<2' 'click>=8.1' 'numpy>=1.26' 'rich>=13' --group test --group lint
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(RUST_FILES)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+# bgzip is the oracle for .gzi files.
+$(VENV)/.bgzip: $(VENV)/.venv
+	@command -v bgzip >/dev/null \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq tabix >/dev/null; } \
+	  || { echo "The tests compare with bgzip, which is not installed and could not be: install Debian's package tabix" >&2; exit 1; }
+	@touch $@
+
+setup: $(VENV)/.built ## Make .venv and build the extension into it
+
+# --- the two commands -----------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.built ## See the main job end to end, on generated data
+	$(BIN)/python -m demo
+
+test: test-rust test-python ## Run all tests
+
+test-rust: ## Run the Rust tests and doctests
+	cargo test --workspace --locked --quiet
+
+test-python: $(VENV)/.built $(VENV)/.bgzip ## Run the Python tests, doctests and documented examples
+	$(BIN)/pytest -q -n $(JOBS)
+
+# --- quality --------------------------------------------------------------------------------------------------------
+
+lint: $(VENV)/.built ## Check formatting, lints, types and stubs
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest seekset._core
+
+format: $(VENV)/.tools ## Format all code
+	cargo fmt --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+fuzz: ## Fuzz every parser for FUZZ_SECONDS each (cargo-fuzz, nightly or RUSTC_BOOTSTRAP)
+	@command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --quiet
+	cd rust/core/fuzz && for target in $$(RUSTC_BOOTSTRAP=1 cargo fuzz list --fuzz-dir .); do \
+	  echo "== $$target"; \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
+	done
+
+# --- measurements ---------------------------------------------------------------------------------------------------
+
+$(BENCH_VENV)/.tools: benches/python/requirements.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --upgrade pip
+	$(BENCH_VENV)/bin/pip install --quiet -r benches/python/requirements.txt
+	@touch $@
+
+$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES)
+	VIRTUAL_ENV=$(abspath $(BENCH_VENV)) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+bench-rust: ## Build the Rust side of the benchmarks (helicase beside the bare scan)
+	cd benches/rust && RUSTFLAGS="-C target-cpu=native" cargo build --release --quiet
+
+bench: $(BENCH_VENV)/.built bench-rust ## Measure beside the peers on full-size data and write benches/results.md
+	$(BENCH_VENV)/bin/python benches/python/run.py
+
+bench-quick: $(BENCH_VENV)/.built bench-rust ## The same on a twentieth of the data, without writing results
+	$(BENCH_VENV)/bin/python benches/python/run.py --quick
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+docs: $(VENV)/.tools ## Build the documentation (site/) and the Rust docs (target/doc)
+	$(BIN)/pip install --quiet --group docs
+	$(BIN)/mkdocs build --strict --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --package seekset-core --no-deps --quiet
+
+wheel: $(VENV)/.tools ## Build the abi3 wheel into target/wheels
+	$(BIN)/maturin build --release
+
+clean: ## Remove what was built, downloaded and generated
+	rm -rf $(VENV) $(BENCH_VENV) target site demo-data benches/data benches/rust/target rust/core/fuzz/target
+	find python -name '*.so' -delete

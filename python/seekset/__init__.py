@@ -1,0 +1,94 @@
+"""Torch-ready batches from large files of records, by seeking straight to the bytes.
+
+>>> import seekset
+>>> fa = seekset.Fasta("proteins.fa")
+>>> len(fa), list(fa)[:2]
+(3, ['seq_1', 'seq_2'])
+>>> fa["seq_2"].sequence
+'MKVLAAGIVGLCAKAY'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seekset._core import reverse_complement, set_threads, threads
+    from seekset.errors import (
+        CorruptRecordError,
+        DuplicateIdError,
+        FormatError,
+        MemoryLimitError,
+        MismatchError,
+        SeeksetError,
+        SeeksetWarning,
+        StaleIndexError,
+        UnknownIdError,
+    )
+    from seekset.fai import FaiRecord, faidx, read_fai
+    from seekset.fasta import Batch, Fasta, FastaRecord
+    from seekset.tokens import TokenTable
+
+# Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
+# pays for neither numpy nor the extension module.
+_HOMES = {
+    "Batch": "seekset.fasta",
+    "CorruptRecordError": "seekset.errors",
+    "DuplicateIdError": "seekset.errors",
+    "FaiRecord": "seekset.fai",
+    "Fasta": "seekset.fasta",
+    "FastaRecord": "seekset.fasta",
+    "FormatError": "seekset.errors",
+    "MemoryLimitError": "seekset.errors",
+    "MismatchError": "seekset.errors",
+    "SeeksetError": "seekset.errors",
+    "SeeksetWarning": "seekset.errors",
+    "StaleIndexError": "seekset.errors",
+    "TokenTable": "seekset.tokens",
+    "UnknownIdError": "seekset.errors",
+    "faidx": "seekset.fai",
+    "read_fai": "seekset.fai",
+    "reverse_complement": "seekset._core",
+    "set_threads": "seekset._core",
+    "threads": "seekset._core",
+}
+
+__all__ = [
+    "Batch",
+    "CorruptRecordError",
+    "DuplicateIdError",
+    "FaiRecord",
+    "Fasta",
+    "FastaRecord",
+    "FormatError",
+    "MemoryLimitError",
+    "MismatchError",
+    "SeeksetError",
+    "SeeksetWarning",
+    "StaleIndexError",
+    "TokenTable",
+    "UnknownIdError",
+    "faidx",
+    "read_fai",
+    "reverse_complement",
+    "set_threads",
+    "threads",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("seekset")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'seekset' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

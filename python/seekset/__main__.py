@@ -1,0 +1,5 @@
+"""``python -m seekset`` is the same as ``seekset``."""
+
+from seekset.cli import main
+
+main()

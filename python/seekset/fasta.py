@@ -1,0 +1,428 @@
+"""FASTA files: records by name, by row, by window, one at a time or many in one call."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, cast, overload
+
+import numpy as np
+
+from seekset import _core
+from seekset.errors import SeeksetWarning, UnknownIdError
+from seekset.tokens import TokenTable, as_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Batch", "Fasta", "FastaRecord"]
+
+_IDS_AT_ONCE = 4096
+_NEAREST_AMONG = 200_000
+
+
+class Batch(NamedTuple):
+    """Values of many records, one after another: record ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+
+class FastaRecord:
+    """One record of a :class:`Fasta`. Letters are read when they are asked for.
+
+    >>> record = Fasta("proteins.fa")["seq_2"]
+    >>> record.id, record.description, len(record)
+    ('seq_2', 'seq_2 a kinase', 16)
+    >>> record[2:6], record[::-1]
+    ('VLAA', 'YAKACLGVIGAALVKM')
+    """
+
+    __slots__ = ("_fasta", "row")
+
+    def __init__(self, fasta: Fasta, row: int) -> None:
+        self._fasta = fasta
+        self.row = row
+
+    @property
+    def id(self) -> str:
+        """The first word of the header; where there is none, the header's byte offset."""
+        return self._fasta._open.id(self.row)
+
+    @property
+    def description(self) -> str:
+        """The whole header line, without ``>``."""
+        return self._fasta._open.header(self.row)
+
+    @property
+    def sequence(self) -> str:
+        """All letters."""
+        return self._fasta._open.fetch(self.row)
+
+    def __len__(self) -> int:
+        return self._fasta._open.length(self.row)
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        length = len(self)
+        if not isinstance(key, slice):
+            at = key.__index__()
+            if not -length <= at < length:
+                raise IndexError(f"position {at} is out of range: record {self.id!r} has {length} letters")
+            at %= length
+            return self._fasta._open.fetch(self.row, at, at + 1)
+        start, stop, step = key.indices(length)
+        positions = range(start, stop, step)
+        if not positions:
+            return ""
+        low, high = min(positions[0], positions[-1]), max(positions[0], positions[-1])
+        letters = self._fasta._open.fetch(self.row, low, high + 1)
+        return letters if step == 1 else letters[:: abs(step)] if step > 0 else letters[::-1][:: abs(step)]
+
+    def reverse_complement(self, start: int = 0, end: int | None = None) -> str:
+        """The reverse complement of the record, or of letters ``start`` to ``end``, by the IUPAC codes.
+
+        >>> Fasta("genome.fa")["chr1"].reverse_complement(0, 8)
+        'NCATACGT'
+        """
+        start, end, _ = slice(start, end).indices(len(self))
+        return self._fasta._open.fetch_reverse_complement(self.row, start, max(start, end))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sequence)
+
+    def __str__(self) -> str:
+        return self.sequence
+
+    def __repr__(self) -> str:
+        return f"<FastaRecord {self.id!r}, {len(self)} letters>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FastaRecord, (self._fasta, self.row)
+
+
+class Fasta(Mapping[str, FastaRecord]):
+    """A FASTA file, plain or compressed with bgzip, as a mapping from ids to records in file order.
+
+    The first time a file is opened, it is scanned and an index is written beside it (``proteins.fa.sidx``). From then on
+    it opens in no time, whatever its size. An index whose file has changed is built anew.
+
+    Args:
+        path: The file.
+        index: Where the index is, if not beside the file.
+        rebuild: Whether to build an index that is missing or does not fit. If not, those are ``StaleIndexError``.
+        duplicates: ``"error"`` refuses a file in which two records have one id; with ``"first"`` the id means the first
+            of them, and the others are reached by row.
+        io: ``"mmap"``, or ``"pread"`` for files that others may cut short while they are read.
+        progress: Called with bytes done and bytes in all while an index is built.
+
+    >>> with Fasta("proteins.fa") as fa:
+    ...     fa["seq_2"].sequence, fa[-1].id, "seq_9" in fa
+    ('MKVLAAGIVGLCAKAY', 'seq_3', False)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        index: str | os.PathLike[str] | None = None,
+        rebuild: bool = True,
+        duplicates: Literal["error", "first"] = "error",
+        io: Literal["mmap", "pread"] = "mmap",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
+        if duplicates not in ("error", "first"):
+            raise ValueError(f'duplicates must be "error" or "first", not {duplicates!r}')
+        self._path = Path(path)
+        self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io}
+        self._lock = threading.Lock()
+        self._core: _core.Fasta | None = None
+        self._closed = False
+        self._core = self._connect(progress)
+
+    def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.Fasta:
+        options = self._options
+        core = _core.Fasta(
+            self._path, index=options["index"], build=options["rebuild"], io=options["io"], progress=progress
+        )
+        if options["duplicates"] == "error":
+            core.refuse_duplicates()
+        how, why = core.origin
+        if how == "memory":
+            message = (
+                f"{core.index_path} can't be written ({why}): the index is kept in memory and built again at each "
+                "open; give index= a place that can be written"
+            )
+            warnings.warn(message, SeeksetWarning, stacklevel=4)
+        return core
+
+    @property
+    def _open(self) -> _core.Fasta:
+        core = self._core
+        if core is not None:
+            return core
+        with self._lock:  # a handle that was unpickled opens its file when it is first used
+            if self._closed:
+                raise ValueError(f"{self._path} is closed")
+            if self._core is None:
+                self._core = self._connect()
+            return self._core
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def index_path(self) -> Path | None:
+        """Where the index lies; ``None`` if it is in memory only."""
+        return None if self._open.origin[0] == "memory" else Path(self._open.index_path)
+
+    @property
+    def lengths(self) -> NDArray[np.uint64]:
+        """The lengths of all records, in file order: a view of the index, without a copy.
+
+        >>> Fasta("proteins.fa").lengths
+        array([33, 16,  5], dtype=uint64)
+        """
+        return np.frombuffer(cast("Any", self._open.lengths()), dtype="<u8")
+
+    def close(self) -> None:
+        """Let go of the file. Reading afterwards is a ``ValueError``; arrays already gathered stay."""
+        with self._lock:
+            self._core, self._closed = None, True
+
+    def __enter__(self) -> Fasta:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[str]:
+        core = self._open
+        for start in range(0, len(core), _IDS_AT_ONCE):
+            yield from core.ids(start, start + _IDS_AT_ONCE)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._open.find(key) is not None
+
+    def __getitem__(self, key: str | SupportsIndex) -> FastaRecord:
+        return FastaRecord(self, self.row(key))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def row(self, key: str | SupportsIndex) -> int:
+        """The row of an id, or of a row number as Python counts.
+
+        >>> fa = Fasta("proteins.fa")
+        >>> fa.row("seq_2"), fa.row(-1)
+        (1, 2)
+        """
+        core = self._open
+        if isinstance(key, str):
+            row = core.find(key)
+            if row is None:
+                raise UnknownIdError(key, str(self._path), lambda: core.nearest(key, 3, _NEAREST_AMONG))
+            return row
+        if isinstance(key, bool) or not hasattr(key, "__index__"):
+            raise TypeError(f"a record is asked for by id or row, not by {type(key).__name__}")
+        return core.row(key.__index__())
+
+    def rows(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> NDArray[np.int64]:
+        """The rows of many ids, or of many row numbers."""
+        if isinstance(keys, str):
+            raise TypeError("give a list of ids, not one id")
+        if not isinstance(keys, np.ndarray) and any(isinstance(key, str) for key in cast("Sequence[object]", keys)):
+            return np.array([self.row(key) for key in cast("Sequence[str]", keys)], dtype=np.int64)
+        array = np.asarray(keys)
+        if array.dtype.kind in "US":
+            return np.array([self.row(str(key)) for key in array], dtype=np.int64)
+        return _integers(array, "rows")
+
+    def fetch(self, key: str | SupportsIndex, start: int = 0, end: int | None = None) -> str:
+        """Letters ``start`` to ``end`` of a record: 0-based, half-open, cut where the record ends.
+
+        >>> Fasta("genome.fa").fetch("chr1", 2, 8)
+        'GTATGN'
+        """
+        row = self._core.find(key) if self._core is not None and isinstance(key, str) else self.row(key)
+        if row is None:
+            row = self.row(key)  # raises, and says which ids are near
+        if start < 0 or (end is not None and end < 0):
+            raise ValueError(f"positions count from 0 and are not negative, but {start} to {end} was asked for")
+        return self._open.fetch(row, start, end)
+
+    def fetch_many(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> list[str]:
+        """All letters of many records, in the order asked, in one call.
+
+        >>> Fasta("proteins.fa").fetch_many(["seq_3", "seq_2"])
+        ['MKTAY', 'MKVLAAGIVGLCAKAY']
+        """
+        return self._open.fetch_many(self.rows(keys))
+
+    def gather(
+        self,
+        rows: Sequence[str | SupportsIndex] | ArrayLike,
+        *,
+        tokens: str | TokenTable | None = None,
+        dtype: Any = None,
+        max_length: int | None = None,
+        specials: bool = True,
+        one_hot: str | None = None,
+        unknown: Literal["zeros", "quarter"] = "zeros",
+        reverse_complement: bool | ArrayLike = False,
+        out: NDArray[Any] | None = None,
+    ) -> Batch:
+        """Many records in one call, in the order asked, as one ragged array.
+
+        Args:
+            rows: Rows or ids.
+            tokens: A token table or its name (``"esm"``, ``"dna"``, ``"nucleotide"``, ``"bytes"``); letters as they are
+                without one.
+            dtype: uint8, int32 or int64; one-hot also float32. Unless given, the smallest that holds the table.
+            max_length: The most letters per record, specials not counted.
+            specials: Whether the table's prefix and suffix are put around each record.
+            one_hot: An alphabet such as ``"ACGT"``: values get one column per letter of it.
+            unknown: What one-hot gives for other letters: zeros, or equal parts that add up to 1 (a quarter of ACGT).
+            reverse_complement: Whether to give the reverse complement; one flag, or one per record.
+            out: An array to write to, at least as long as needed; the batch's values are then a view of it.
+
+        >>> batch = Fasta("proteins.fa").gather([2, 0], tokens="esm", max_length=4)
+        >>> batch.values
+        array([ 0, 20, 15, 11,  5,  2,  0, 20, 11, 15, 12,  2], dtype=uint8)
+        >>> batch.offsets
+        array([ 0,  6, 12])
+        """
+        if max_length is not None and max_length < 0:
+            raise ValueError(f"max_length must not be negative, but is {max_length}")
+        wanted = self.rows(rows)
+        values, offsets = self._open.gather(
+            wanted,
+            reverse=_flags(reverse_complement, len(wanted)),
+            max_length=max_length,
+            specials=specials,
+            out=out,
+            **_encoding(tokens, one_hot, unknown, dtype, out),
+        )
+        return Batch(values, offsets)
+
+    def gather_windows(
+        self,
+        rows: Sequence[str | SupportsIndex] | ArrayLike,
+        starts: ArrayLike,
+        lengths: ArrayLike,
+        *,
+        tokens: str | TokenTable | None = None,
+        dtype: Any = None,
+        specials: bool = False,
+        pad: int | None = None,
+        one_hot: str | None = None,
+        unknown: Literal["zeros", "quarter"] = "zeros",
+        reverse_complement: bool | ArrayLike = False,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Many windows in one call, one per row of a two-dimensional array.
+
+        A window that reaches over the end of its record, or is shorter than the array is wide, is filled up with the
+        table's padding. ``lengths`` may be one number for all.
+
+        >>> fa = Fasta("genome.fa")
+        >>> fa.gather_windows(["chr1", "chr2"], [4, 0], [6, 3], tokens="nucleotide")
+        array([[0, 3, 2, 4, 4, 0],
+               [2, 2, 0, 4, 4, 4]], dtype=uint8)
+        """
+        wanted = self.rows(rows)
+        begin = np.ascontiguousarray(np.broadcast_to(_integers(starts, "starts"), wanted.shape))
+        size = np.ascontiguousarray(np.broadcast_to(_integers(lengths, "lengths"), wanted.shape))
+        encoding = _encoding(tokens, one_hot, unknown, dtype, out)
+        table = encoding["table"]
+        around = len(table.prefix) + len(table.suffix) if specials and table is not None else 0
+        if out is not None:
+            if out.ndim != (3 if one_hot else 2):
+                raise ValueError(f"out must have {3 if one_hot else 2} dimensions, not {out.ndim}")
+            columns = out.shape[1]
+        else:
+            columns = int(size.max(initial=0)) + around
+        values, _ = self._open.gather(
+            wanted,
+            starts=begin,
+            lengths=size,
+            reverse=_flags(reverse_complement, len(wanted)),
+            columns=columns,
+            specials=specials,
+            pad=pad,
+            out=out,
+            **encoding,
+        )
+        return values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._path.absolute(), self._options)
+
+    def __repr__(self) -> str:
+        if self._core is None:
+            return f"<Fasta {str(self._path)!r}, {'closed' if self._closed else 'not open yet'}>"
+        return f"<Fasta {str(self._path)!r}, {len(self)} records>"
+
+
+def _reopen(path: Path, options: dict[str, Any]) -> Fasta:
+    """A handle from a pickle: it opens its file when it is first used."""
+    fasta = Fasta.__new__(Fasta)
+    fasta._path, fasta._options = path, options
+    fasta._lock, fasta._core, fasta._closed = threading.Lock(), None, False
+    return fasta
+
+
+@overload
+def _flags(flags: Literal[False], count: int) -> None: ...
+@overload
+def _flags(flags: bool | ArrayLike, count: int) -> NDArray[np.bool_] | None: ...
+def _flags(flags: bool | ArrayLike, count: int) -> NDArray[np.bool_] | None:
+    """One flag per record; nothing where none is set."""
+    if flags is False:
+        return None
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(flags, dtype=np.bool_), (count,)))
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Integers as the extension takes them; what is no integer is refused rather than rounded."""
+    array = np.asarray(values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, not {array.dtype}")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise IndexError(f"{name} holds {array.max()}, which is out of range")
+    if array.ndim > 1:
+        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _encoding(
+    tokens: str | TokenTable | None, one_hot: str | None, unknown: str, dtype: Any, out: NDArray[Any] | None
+) -> dict[str, Any]:
+    """The extension's keywords for what the values are to be."""
+    if unknown not in ("zeros", "quarter"):
+        raise ValueError(f'unknown must be "zeros" or "quarter", not {unknown!r}')
+    table = as_table(tokens)
+    if dtype is not None:
+        name = np.dtype(dtype).name
+    elif out is not None:
+        name = out.dtype.name
+    elif one_hot is not None:
+        name = "float32" if unknown == "quarter" else "uint8"
+    else:
+        name = "uint8" if table is None or table.largest <= np.iinfo(np.uint8).max else "int32"
+    share = 1 / len(one_hot) if one_hot and unknown == "quarter" else 0.0
+    return {"table": table, "one_hot": one_hot, "unknown": share, "dtype": name}

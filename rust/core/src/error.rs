@@ -1,0 +1,213 @@
+//! The one error enum of the crate, ordered by who is at fault: the machine, the file, the index, the caller.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What every fallible function of the crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where in a file something was met. Parsers fill in what they know; the edge adds the rest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Line, counted from 1.
+    pub line: Option<u64>,
+    /// Byte offset, counted from 0.
+    pub offset: Option<u64>,
+    /// Record, counted from 0.
+    pub record: Option<u64>,
+}
+
+impl Place {
+    /// A place known by its byte offset alone.
+    #[must_use]
+    pub fn at(offset: u64) -> Self {
+        Self { offset: Some(offset), ..Self::default() }
+    }
+
+    /// A place known by its line alone.
+    #[must_use]
+    pub fn line(line: u64) -> Self {
+        Self { line: Some(line), ..Self::default() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [("record", self.record), ("line", self.line), ("byte", self.offset)];
+        let mut known = parts.iter().filter_map(|(name, value)| value.map(|v| (name, v)));
+        match known.next() {
+            None => return f.write_str("whole file"),
+            Some((name, value)) => write!(f, "{name} {value}")?,
+        }
+        known.try_for_each(|(name, value)| write!(f, ", {name} {value}"))
+    }
+}
+
+/// Everything that can go wrong, one variant per kind of remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system said no.
+    #[error("{}: {source}", name(path.as_deref()))]
+    Io {
+        /// The file it was about, where one is known.
+        path: Option<PathBuf>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The bytes are not what they claim to be.
+    #[error("{}: {place}: {message}", name(path.as_deref()))]
+    Format {
+        /// The file.
+        path: Option<PathBuf>,
+        /// Where.
+        place: Place,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// A checksum or a length contradicts the bytes it speaks of.
+    #[error("{}: {place}: {message}", name(path.as_deref()))]
+    Corrupt {
+        /// The file.
+        path: Option<PathBuf>,
+        /// Where.
+        place: Place,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// Index and data disagree.
+    #[error("{}: {message}", name(path.as_deref()))]
+    Stale {
+        /// The data file.
+        path: Option<PathBuf>,
+        /// What differs and what to do.
+        message: String,
+    },
+    /// One id names two records.
+    #[error(
+        "{}: id '{id}' names two records, the first at {first}, another at {second}; rename one, or open with duplicates=\"first\"",
+        name(path.as_deref())
+    )]
+    Duplicate {
+        /// The file.
+        path: Option<PathBuf>,
+        /// The id.
+        id: String,
+        /// Where it was met first.
+        first: Place,
+        /// Where it was met again.
+        second: Place,
+    },
+    /// Options and data don't fit each other.
+    #[error("{0}")]
+    Mismatch(String),
+    /// A row beyond the last.
+    #[error("row {row} is out of range: there are {rows} rows, 0 to {}", rows.saturating_sub(1))]
+    RowOutOfRange {
+        /// The row asked for, as the caller gave it.
+        row: i64,
+        /// How many rows there are.
+        rows: u64,
+    },
+    /// A letter that a token table has no id for.
+    #[error(
+        "record {} (row {row}), position {position}: the letter '{letter}' is not in token table '{table}', which has no id for unknown letters",
+        id.as_deref().map_or("?".to_owned(), |id| format!("'{id}'"))
+    )]
+    UnknownLetter {
+        /// The table's name.
+        table: String,
+        /// The record's row.
+        row: u64,
+        /// The record's id, where it is known.
+        id: Option<String>,
+        /// The letter's place in the record, counted from 0.
+        position: u64,
+        /// The letter.
+        letter: char,
+    },
+    /// The watcher asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn name(path: Option<&Path>) -> std::borrow::Cow<'_, str> {
+    path.map_or("<bytes>".into(), Path::to_string_lossy)
+}
+
+impl Error {
+    /// A [`Error::Format`] at a byte offset; the file's name is added by [`Error::in_file`].
+    pub fn format(offset: u64, message: impl Into<String>) -> Self {
+        Self::Format { path: None, place: Place::at(offset), message: message.into() }
+    }
+
+    /// A [`Error::Corrupt`] at a byte offset; the file's name is added by [`Error::in_file`].
+    pub fn corrupt(offset: u64, message: impl Into<String>) -> Self {
+        Self::Corrupt { path: None, place: Place::at(offset), message: message.into() }
+    }
+
+    /// A [`Error::Stale`]; the file's name is added by [`Error::in_file`].
+    pub fn stale(message: impl Into<String>) -> Self {
+        Self::Stale { path: None, message: message.into() }
+    }
+
+    /// The system's error, with the file it was about.
+    pub fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: Some(path.to_owned()), source }
+    }
+
+    /// The same error with the file's name, unless it has one already.
+    #[must_use]
+    pub fn in_file(mut self, file: &Path) -> Self {
+        match &mut self {
+            Self::Io { path, .. }
+            | Self::Format { path, .. }
+            | Self::Corrupt { path, .. }
+            | Self::Stale { path, .. }
+            | Self::Duplicate { path, .. } => {
+                path.get_or_insert_with(|| file.to_owned());
+            }
+            Self::Mismatch(_) | Self::RowOutOfRange { .. } | Self::UnknownLetter { .. } | Self::Interrupted => {}
+        }
+        self
+    }
+
+    /// The same error with every place in it passed through `refine` (for example to add a line number).
+    #[must_use]
+    pub fn map_places(mut self, mut refine: impl FnMut(Place) -> Place) -> Self {
+        match &mut self {
+            Self::Format { place, .. } | Self::Corrupt { place, .. } => *place = refine(*place),
+            Self::Duplicate { first, second, .. } => {
+                *first = refine(*first);
+                *second = refine(*second);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        Self::Io { path: None, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_file_place_and_finding() {
+        let error = Error::format(12, "expected '>', found 'A'").in_file(Path::new("x.fa"));
+        assert_eq!(error.to_string(), "x.fa: byte 12: expected '>', found 'A'");
+        let error = error.map_places(|place| Place { line: Some(3), ..place });
+        assert_eq!(error.to_string(), "x.fa: line 3, byte 12: expected '>', found 'A'");
+    }
+
+    #[test]
+    fn the_first_file_named_stays() {
+        let error = Error::stale("changed").in_file(Path::new("a")).in_file(Path::new("b"));
+        assert_eq!(error.to_string(), "a: changed");
+    }
+}

@@ -1,0 +1,329 @@
+//! A FASTA file and its index behind one handle.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::gather::{self, Kernel, Raw, layout};
+use crate::index::columns::Store;
+use crate::index::fai::FaiWriter;
+use crate::index::sidx::{Builder, Sidx};
+use crate::io::mapped::Mapped;
+use crate::io::open::{Opened, beside};
+use crate::io::whole::{WholeFile, folder};
+use crate::io::{Access, Fingerprint, Scratch, Source, open_source, threads};
+use crate::plan::{Batch, Request};
+use crate::scan::fasta::{self, Header};
+use crate::watch::{Unwatched, Watch};
+
+/// How to open a FASTA file.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Where the index is; beside the file, with `.sidx` added, unless given.
+    pub index: Option<PathBuf>,
+    /// Whether to build an index that is missing, stale or damaged. Without it those are errors.
+    pub build: bool,
+    /// Whether to build the index even if there is a good one.
+    pub force: bool,
+    /// Whether an index that can't be written is kept in memory instead of being an error.
+    pub allow_memory: bool,
+    /// How bytes are read.
+    pub access: Access,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { index: None, build: true, force: false, allow_memory: true, access: Access::Mmap }
+    }
+}
+
+/// Where an index came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It was there and fits.
+    Found,
+    /// It was built and written.
+    Built {
+        /// Why the one that was there could not be used, if one was there.
+        because: Option<String>,
+    },
+    /// It was built and is in memory only.
+    Memory {
+        /// Why it could not be written.
+        because: String,
+    },
+}
+
+/// An open FASTA file. Reads take `&self`, from any number of threads.
+pub struct Fasta {
+    path: PathBuf,
+    index_path: PathBuf,
+    source: Arc<dyn Source>,
+    index: Sidx,
+    origin: Origin,
+    opened: Instant,
+    /// Milliseconds after `opened` when the file was last seen to be unchanged, for single reads.
+    checked: AtomicU64,
+}
+
+impl Fasta {
+    /// Opens a file; its index is used if it fits, and built if not.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
+        Self::open_watched(path, options, &Unwatched)
+    }
+
+    /// [`Fasta::open`], watched while an index is built.
+    pub fn open_watched(path: &Path, options: &OpenOptions, watch: &dyn Watch) -> Result<Self> {
+        let opened = open_source(path, options.access)?;
+        let index_path = options.index.clone().unwrap_or_else(|| beside(path, ".sidx"));
+        let found = if options.force { Err(None) } else { find_index(&index_path, &opened.fingerprint) };
+        let (index, origin) = match found {
+            Ok(index) => (index, Origin::Found),
+            Err(because) if options.build => build_index(path, &index_path, &opened, options, because, watch)?,
+            Err(because) => {
+                let because = because.unwrap_or_else(|| "there is none".to_owned());
+                let message = format!("its index {} can't be used: {because}", index_path.display());
+                return Err(Error::stale(message).in_file(path));
+            }
+        };
+        let source = opened.source;
+        Ok(Self {
+            path: path.to_owned(),
+            index_path,
+            source,
+            index,
+            origin,
+            opened: Instant::now(),
+            checked: AtomicU64::new(0),
+        })
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.index.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The file's index.
+    #[must_use]
+    pub fn index(&self) -> &Sidx {
+        &self.index
+    }
+
+    /// Where the index is, or would be if it could be written.
+    #[must_use]
+    pub fn index_path(&self) -> &Path {
+        &self.index_path
+    }
+
+    /// Where the index came from.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// An error with both places if an id names two records.
+    pub fn refuse_duplicates(&self) -> Result<()> {
+        self.index.duplicate().map_or(Ok(()), |error| Err(fasta::with_lines(error, &*self.source).in_file(&self.path)))
+    }
+
+    /// The header line of record `row`, without `>` and line end.
+    pub fn header(&self, row: u64) -> Result<String> {
+        self.check_now_and_then()?;
+        let entry = self.index.entry(row).map_err(|e| self.named(e))?;
+        let mut scratch = Scratch::default();
+        let line = self.source.bytes(entry.header_offset..entry.sequence_offset, &mut scratch);
+        let header = line.and_then(|line| Header::parse(line, entry.header_offset).map(|h| h.text.to_owned()));
+        header.map_err(|e| e.in_file(&self.path))
+    }
+
+    /// All letters of record `row`.
+    pub fn sequence(&self, row: u64) -> Result<Vec<u8>> {
+        self.window(row, 0, u64::MAX)
+    }
+
+    /// Letters `start..end` of record `row`; fewer where the record ends before.
+    pub fn window(&self, row: u64, start: u64, end: u64) -> Result<Vec<u8>> {
+        self.check_now_and_then()?;
+        self.one(row, start, end).map_err(|e| self.named(e))
+    }
+
+    fn one(&self, row: u64, start: u64, end: u64) -> Result<Vec<u8>> {
+        let entry = self.index.entry(row)?;
+        let (start, end) = (start.min(entry.length), end.min(entry.length));
+        let letters = end.saturating_sub(start);
+        if letters > 1 << 20 {
+            let request = Request { row, start, letters, reverse: false };
+            return self.all(&[request]).map(|(bytes, _)| bytes);
+        }
+        let address = crate::plan::Address::window(&self.index, row, &entry, start, letters)?;
+        let mut bytes = Vec::with_capacity(letters as usize);
+        gather::letters::each_run(&*self.source, &address, &mut Scratch::default(), |run| {
+            bytes.extend_from_slice(run);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// The letters of many windows, one after another, and where each starts.
+    pub fn windows(&self, requests: &[Request]) -> Result<(Vec<u8>, Vec<i64>)> {
+        self.all(requests).map_err(|e| self.named(e))
+    }
+
+    fn all(&self, requests: &[Request]) -> Result<(Vec<u8>, Vec<i64>)> {
+        let batch = Batch::plan(&self.index, requests)?;
+        let offsets = layout::offsets(batch.letters(), 0);
+        let mut bytes = vec![0; *offsets.last().unwrap_or(&0) as usize];
+        let slots = layout::ragged(&mut bytes, batch.letters(), 1, layout::Ends { prefix: &[], suffix: &[] })?;
+        gather::gather(&*self.source, batch, &Raw, slots)?;
+        Ok((bytes, offsets))
+    }
+
+    /// Resolves requests to addresses.
+    pub fn plan(&self, requests: &[Request]) -> Result<Batch> {
+        Batch::plan(&self.index, requests).map_err(|e| self.named(e))
+    }
+
+    /// Fills `slots`, which [`layout`] cuts out of an output, with what `kernel` makes of the batch's letters.
+    pub fn gather<K: Kernel>(&self, batch: Batch, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
+        gather::gather(&*self.source, batch, kernel, slots).map_err(|e| self.named(e))
+    }
+
+    /// An error if the file is not what it was at open.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.source.check_unchanged()
+    }
+
+    /// The same for single reads: at most one look a millisecond.
+    fn check_now_and_then(&self) -> Result<()> {
+        let now = self.opened.elapsed().as_millis() as u64 + 1;
+        if self.checked.swap(now, Ordering::Relaxed) == now {
+            return Ok(());
+        }
+        let unchanged = self.source.check_unchanged();
+        if unchanged.is_err() {
+            self.checked.store(0, Ordering::Relaxed);
+        }
+        unchanged
+    }
+
+    /// Errors from below, with the file's name and the record's id.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::UnknownLetter { table, row, id: None, position, letter } => {
+                let id = self.index.id(row).ok().map(str::to_owned);
+                Error::UnknownLetter { table, row, id, position, letter }
+            }
+            Error::Format { path: None, .. } => error.in_file(&self.index_path),
+            other => other.in_file(&self.path),
+        }
+    }
+}
+
+/// The index at `path` if it fits the file, or why it does not; nothing if there is none.
+fn find_index(path: &Path, fingerprint: &Fingerprint) -> Result<Sidx, Option<String>> {
+    let mapped = match Mapped::open(path) {
+        Ok(mapped) => mapped,
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Err(None),
+        Err(error) => return Err(Some(error.to_string())),
+    };
+    let index = Sidx::open(Store::File(mapped)).map_err(|e| Some(e.in_file(path).to_string()))?;
+    match index.fingerprint().difference(fingerprint) {
+        None => Ok(index),
+        Some(what) => Err(Some(format!("the file has changed since it was indexed: {what}"))),
+    }
+}
+
+fn build_index(
+    path: &Path,
+    index_path: &Path,
+    opened: &Opened,
+    options: &OpenOptions,
+    because: Option<String>,
+    watch: &dyn Watch,
+) -> Result<(Sidx, Origin)> {
+    let whole = match WholeFile::create(index_path) {
+        Ok(file) => Ok(file),
+        Err(error) if options.allow_memory => Err(error.to_string()),
+        Err(error) => return Err(error),
+    };
+    let spill = if whole.is_ok() { folder(index_path).to_owned() } else { std::env::temp_dir() };
+    let source = &*opened.source;
+    let mut builder = Builder::new(source, &spill)?;
+    fasta::scan(source, threads::threads(), watch, &mut builder).map_err(|e| e.in_file(path))?;
+    source.check_unchanged().map_err(|e| e.in_file(path))?;
+    match whole {
+        Ok(mut file) => {
+            builder.finish(&opened.fingerprint, &mut file).map_err(|e| e.in_file(index_path))?;
+            file.publish()?;
+            let index = Sidx::open(Store::File(Mapped::open(index_path)?)).map_err(|e| e.in_file(index_path))?;
+            Ok((index, Origin::Built { because }))
+        }
+        Err(because) => {
+            let mut bytes = Vec::new();
+            builder.finish(&opened.fingerprint, &mut bytes)?;
+            Ok((Sidx::open(Store::memory(&bytes))?, Origin::Memory { because }))
+        }
+    }
+}
+
+/// Writes the `.fai` of a FASTA file (and, for BGZF, its `.gzi`) and returns its path and how many records it left out.
+///
+/// What samtools would silently lose is refused, unless `like_samtools` asks for exactly that.
+pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<(PathBuf, u64)> {
+    let opened = open_source(path, Access::Mmap)?;
+    let out = out.map_or_else(|| beside(path, ".fai"), Path::to_owned);
+    let left_out =
+        if like_samtools { write_fai::<true>(&opened, &out, watch) } else { write_fai::<false>(&opened, &out, watch) };
+    left_out.map_err(|e| e.in_file(path)).map(|left_out| (out, left_out))
+}
+
+fn write_fai<const LIKE: bool>(opened: &Opened, out: &Path, watch: &dyn Watch) -> Result<u64> {
+    let source = &*opened.source;
+    let mut writer = FaiWriter::<LIKE>::create(source, out)?;
+    fasta::scan(source, threads::threads(), watch, &mut writer)?;
+    source.check_unchanged()?;
+    writer.finish().map_err(|e| fasta::with_lines(e, source))
+}
+
+/// Counts records and letters without keeping an index: the bare scan, for measuring.
+pub fn count(path: &Path, threads: usize) -> Result<(u64, u64)> {
+    #[derive(Default)]
+    struct Count(u64, u64);
+    impl fasta::Rows for Count {
+        fn push(&mut self, record: &fasta::Record, _id: &str) {
+            self.0 += 1;
+            self.1 += record.lines.bases;
+        }
+    }
+    impl fasta::Sink for Count {
+        type Rows = Count;
+        fn take(&mut self, rows: Count) -> Result<()> {
+            self.0 += rows.0;
+            self.1 += rows.1;
+            Ok(())
+        }
+    }
+    let opened = open_source(path, Access::Mmap)?;
+    let mut total = Count::default();
+    fasta::scan(&*opened.source, threads, &Unwatched, &mut total).map_err(|e| e.in_file(path))?;
+    Ok((total.0, total.1))
+}
+
+/// Writes letters as FASTA lines of `width`.
+pub fn write_wrapped(out: &mut impl Write, letters: &[u8], width: usize) -> std::io::Result<()> {
+    for line in letters.chunks(width.max(1)) {
+        out.write_all(line)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}

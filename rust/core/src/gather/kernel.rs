@@ -1,0 +1,207 @@
+//! What becomes of a letter on its way into the output.
+
+use super::complement::COMPLEMENT;
+use super::table::TokenTable;
+use crate::error::{Error, Result};
+
+/// Turns letters into output values. `Err(k)`: letter `k` has no value.
+pub trait Kernel: Sync {
+    /// The output's values.
+    type Out: Copy + Send;
+
+    /// Output values per letter.
+    fn width(&self) -> usize {
+        1
+    }
+
+    /// Writes `letters` to `out`, which holds `width` values for each.
+    fn write(&self, letters: &[u8], out: &mut [Self::Out]) -> Result<(), usize>;
+
+    /// Writes the reverse complement of `letters` to `out`.
+    fn write_reversed(&self, letters: &[u8], out: &mut [Self::Out]) -> Result<(), usize>;
+
+    /// The name of the table behind it, for messages.
+    fn name(&self) -> &str;
+}
+
+/// The letters as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Raw;
+
+impl Kernel for Raw {
+    type Out = u8;
+
+    #[inline]
+    fn write(&self, letters: &[u8], out: &mut [u8]) -> Result<(), usize> {
+        out.copy_from_slice(letters);
+        Ok(())
+    }
+
+    fn write_reversed(&self, letters: &[u8], out: &mut [u8]) -> Result<(), usize> {
+        for (value, &letter) in out.iter_mut().rev().zip(letters) {
+            *value = COMPLEMENT[usize::from(letter)];
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "letters"
+    }
+}
+
+/// A number that token ids can be.
+pub trait Id: Copy + Send + Sync + Default + 'static {
+    /// The id as this kind of number, if it fits.
+    fn from_id(id: i32) -> Option<Self>;
+    /// The kind's name, as numpy has it.
+    const NAME: &'static str;
+}
+
+macro_rules! id {
+    ($($kind:ty),*) => {$(
+        impl Id for $kind {
+            fn from_id(id: i32) -> Option<Self> {
+                id.try_into().ok()
+            }
+            const NAME: &'static str = match size_of::<$kind>() {
+                1 => "uint8",
+                4 => "int32",
+                _ => "int64",
+            };
+        }
+    )*};
+}
+id!(u8, i32, i64);
+
+/// The letters' token ids.
+#[derive(Debug, Clone)]
+pub struct Translate<T> {
+    forward: [T; 256],
+    backward: [T; 256],
+    /// Letters without an id, where the table has none for unknown ones.
+    unknown: Option<Box<[bool; 256]>>,
+    name: String,
+}
+
+impl<T: Id> Translate<T> {
+    /// The ids of `table` as numbers of this kind.
+    pub fn new(table: &TokenTable) -> Result<Self> {
+        let mut forward = [T::default(); 256];
+        let mut unknown = [false; 256];
+        for (byte, value) in forward.iter_mut().enumerate() {
+            match table.id(byte as u8) {
+                Some(id) => *value = fit(id, table)?,
+                None => unknown[byte] = true,
+            }
+        }
+        let backward = COMPLEMENT.map(|byte| forward[usize::from(byte)]);
+        let any = (b'!'..=b'~').any(|byte| unknown[usize::from(byte)]);
+        Ok(Self { forward, backward, unknown: any.then(|| Box::new(unknown)), name: table.name().to_owned() })
+    }
+}
+
+/// A token id as the number the output wants.
+pub fn fit<T: Id>(id: i32, table: &TokenTable) -> Result<T> {
+    T::from_id(id).ok_or_else(|| {
+        Error::Mismatch(format!(
+            "token id {id} of table '{}' does not fit into {}; ask for a wider dtype",
+            table.name(),
+            T::NAME
+        ))
+    })
+}
+
+impl<T: Id> Translate<T> {
+    #[inline]
+    fn check(&self, letters: &[u8], reversed: bool) -> Result<(), usize> {
+        let Some(unknown) = &self.unknown else { return Ok(()) };
+        let seen = |&letter: &u8| unknown[usize::from(if reversed { COMPLEMENT[usize::from(letter)] } else { letter })];
+        letters.iter().position(seen).map_or(Ok(()), Err)
+    }
+}
+
+impl<T: Id> Kernel for Translate<T> {
+    type Out = T;
+
+    #[inline]
+    fn write(&self, letters: &[u8], out: &mut [T]) -> Result<(), usize> {
+        self.check(letters, false)?;
+        for (value, &letter) in out.iter_mut().zip(letters) {
+            *value = self.forward[usize::from(letter)];
+        }
+        Ok(())
+    }
+
+    fn write_reversed(&self, letters: &[u8], out: &mut [T]) -> Result<(), usize> {
+        self.check(letters, true)?;
+        for (value, &letter) in out.iter_mut().rev().zip(letters) {
+            *value = self.backward[usize::from(letter)];
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// One row per letter: 1 at the letter's place in the alphabet, 0 elsewhere.
+#[derive(Debug, Clone)]
+pub struct OneHot<T> {
+    /// The rows of all 256 bytes, one after another.
+    rows: Vec<T>,
+    width: usize,
+}
+
+impl<T: Copy> OneHot<T> {
+    /// An encoding of the letters of `alphabet`, in both cases. Other letters get a row of `unknown`.
+    pub fn new(alphabet: &str, zero: T, one: T, unknown: T) -> Result<Self> {
+        let letters = alphabet.as_bytes();
+        let distinct = letters.iter().enumerate().all(|(k, a)| !letters[..k].iter().any(|b| a.eq_ignore_ascii_case(b)));
+        if letters.is_empty() || !distinct || !letters.iter().all(u8::is_ascii_graphic) {
+            return Err(Error::Mismatch(format!(
+                "one_hot must be different ASCII letters, such as \"ACGT\", not \"{alphabet}\""
+            )));
+        }
+        let width = letters.len();
+        let mut rows = vec![unknown; 256 * width];
+        for byte in 0..=255_u8 {
+            if let Some(place) = letters.iter().position(|letter| letter.eq_ignore_ascii_case(&byte)) {
+                let row = &mut rows[usize::from(byte) * width..][..width];
+                row.fill(zero);
+                row[place] = one;
+            }
+        }
+        Ok(Self { rows, width })
+    }
+
+    fn row(&self, letter: u8) -> &[T] {
+        &self.rows[usize::from(letter) * self.width..][..self.width]
+    }
+}
+
+impl<T: Copy + Send + Sync> Kernel for OneHot<T> {
+    type Out = T;
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn write(&self, letters: &[u8], out: &mut [T]) -> Result<(), usize> {
+        for (row, &letter) in out.chunks_exact_mut(self.width).zip(letters) {
+            row.copy_from_slice(self.row(letter));
+        }
+        Ok(())
+    }
+
+    fn write_reversed(&self, letters: &[u8], out: &mut [T]) -> Result<(), usize> {
+        for (row, &letter) in out.chunks_exact_mut(self.width).rev().zip(letters) {
+            row.copy_from_slice(self.row(COMPLEMENT[usize::from(letter)]));
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "one_hot"
+    }
+}

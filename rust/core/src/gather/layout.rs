@@ -1,0 +1,99 @@
+//! Where each request's letters go in an output, and what stands around them.
+
+use crate::error::{Error, Result};
+
+/// What is put before and after the letters of every request.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a, T> {
+    /// Before.
+    pub prefix: &'a [T],
+    /// After.
+    pub suffix: &'a [T],
+}
+
+/// Where each of the requests starts in a ragged output, and where the last one ends.
+#[must_use]
+pub fn offsets(letters: &[u64], ends: usize) -> Vec<i64> {
+    let mut at = 0;
+    std::iter::once(0)
+        .chain(letters.iter().map(|&n| {
+            at += n as i64 + ends as i64;
+            at
+        }))
+        .collect()
+}
+
+/// Cuts `out` into one slot after another, each with its ends written.
+pub fn ragged<'a, T: Copy>(
+    mut out: &'a mut [T],
+    letters: &[u64],
+    width: usize,
+    ends: Ends<'_, T>,
+) -> Result<Vec<&'a mut [T]>> {
+    let around = ends.prefix.len() + ends.suffix.len();
+    let needed: u64 = letters.iter().map(|&n| n * width as u64 + around as u64).sum();
+    if needed != out.len() as u64 {
+        return Err(Error::Mismatch(format!("the output holds {} values, but the rows need {needed}", out.len())));
+    }
+    Ok(letters
+        .iter()
+        .map(|&n| {
+            let (slot, rest) = std::mem::take(&mut out).split_at_mut(n as usize * width + around);
+            out = rest;
+            write_ends(slot, ends)
+        })
+        .collect())
+}
+
+/// The shape of a rectangular output.
+#[derive(Debug, Clone, Copy)]
+pub struct Rectangle<T> {
+    /// Letters (and ends) per row.
+    pub columns: usize,
+    /// Values per letter.
+    pub width: usize,
+    /// What a row is filled with after its letters.
+    pub pad: T,
+}
+
+/// Takes the rows of a rectangular `out`, with ends written and the rest of each row filled.
+pub fn padded<'a, T: Copy>(
+    out: &'a mut [T],
+    letters: &[u64],
+    shape: Rectangle<T>,
+    ends: Ends<'_, T>,
+) -> Result<Vec<&'a mut [T]>> {
+    let Rectangle { columns, width, pad } = shape;
+    let around = ends.prefix.len() + ends.suffix.len();
+    let needs = |n: u64| n + around as u64;
+    if let Some((row, &n)) = letters.iter().enumerate().find(|&(_, &n)| needs(n) > columns as u64) {
+        let needed = needs(n);
+        return Err(Error::Mismatch(format!("window {row} needs {needed} columns, but the output has {columns}")));
+    }
+    if out.len() != letters.len() * columns * width {
+        let (len, rows) = (out.len(), letters.len());
+        return Err(Error::Mismatch(format!(
+            "the output holds {len} values, but {rows} windows of {columns} were asked for"
+        )));
+    }
+    if columns == 0 {
+        return Ok(letters.iter().map(|_| <&mut [T]>::default()).collect());
+    }
+    Ok(out
+        .chunks_exact_mut(columns * width)
+        .zip(letters)
+        .map(|(row, &n)| {
+            let (slot, rest) = row.split_at_mut(n as usize * width + around);
+            rest.fill(pad);
+            write_ends(slot, ends)
+        })
+        .collect())
+}
+
+fn write_ends<'a, T: Copy>(slot: &'a mut [T], ends: Ends<'_, T>) -> &'a mut [T] {
+    let (prefix, rest) = slot.split_at_mut(ends.prefix.len());
+    let (letters, suffix) = rest.split_at_mut(rest.len() - ends.suffix.len());
+    prefix.copy_from_slice(ends.prefix);
+    suffix.copy_from_slice(ends.suffix);
+    letters
+}

@@ -1,0 +1,349 @@
+//! Columns in an Arrow IPC file: written as a stream, read in place.
+//!
+//! The container is Arrow's, so that pyarrow, polars and duckdb open an index as it is. Two things are done here rather
+//! than by arrow-rs: a batch is written from spools without ever being in memory as a whole, and a file is opened in
+//! constant time over a mapping, with every access checked, because arrow-rs either validates all of a file or trusts it.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_ipc::{
+    Block, Buffer, FieldNode, FooterBuilder, Message, MessageBuilder, MessageHeader, MetadataVersion,
+    RecordBatchBuilder,
+};
+use arrow_schema::{DataType, Schema};
+use flatbuffers::FlatBufferBuilder;
+
+use crate::error::{Error, Result};
+use crate::io::mapped::Mapped;
+use crate::io::spool::Spool;
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+const CONTINUATION: [u8; 4] = [0xff; 4];
+const ALIGN: u64 = 64;
+
+/// The buffers of one column, under way to a file.
+#[derive(Debug)]
+pub enum Column {
+    /// Numbers of one width.
+    Numbers(Spool),
+    /// Text: where each value ends (starting with a 0), and the bytes.
+    Text(Spool, Spool),
+    /// Lists of numbers: where each list ends (starting with a 0), and the numbers.
+    Lists(Spool, Spool, usize),
+}
+
+impl Column {
+    /// The column's buffers; `None` is the validity bitmap, which is left out because nothing is null.
+    fn buffers(&mut self) -> Vec<Option<&mut Spool>> {
+        match self {
+            Self::Numbers(values) => vec![None, Some(values)],
+            Self::Text(ends, bytes) => vec![None, Some(ends), Some(bytes)],
+            Self::Lists(ends, values, _) => vec![None, Some(ends), None, Some(values)],
+        }
+    }
+
+    fn nodes(&self, rows: u64) -> Vec<FieldNode> {
+        let node = |n: u64| FieldNode::new(n as i64, 0);
+        match self {
+            Self::Numbers(_) | Self::Text(..) => vec![node(rows)],
+            Self::Lists(_, values, width) => vec![node(rows), node(values.len() / *width as u64)],
+        }
+    }
+}
+
+fn padded(len: u64) -> u64 {
+    len.next_multiple_of(ALIGN)
+}
+
+/// Counts what it passes on, so that offsets in the footer need no seek.
+struct Counted<'a, W> {
+    out: &'a mut W,
+    at: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Counted<'_, W> {
+    fn pad_to(&mut self, at: u64) -> io::Result<()> {
+        io::copy(&mut io::Read::take(io::repeat(0), at - self.at), self)?;
+        Ok(())
+    }
+
+    /// Writes an encapsulated message and pads so that what follows is aligned. Returns the bytes it took.
+    fn message(&mut self, flatbuffer: &[u8]) -> io::Result<i32> {
+        let start = self.at;
+        let end = padded(start + 8 + flatbuffer.len() as u64);
+        self.write_all(&CONTINUATION)?;
+        self.write_all(&((end - start - 8) as i32).to_le_bytes())?;
+        self.write_all(flatbuffer)?;
+        self.pad_to(end)?;
+        Ok((end - start) as i32)
+    }
+}
+
+/// Writes one batch of `rows` rows as an Arrow IPC file.
+pub fn write(out: &mut impl Write, schema: &Schema, rows: u64, columns: &mut [Column]) -> io::Result<()> {
+    let mut out = Counted { out, at: 0 };
+    out.write_all(MAGIC)?;
+    out.pad_to(8)?;
+    out.message(&schema_message(schema))?;
+    let batch = batch_message(rows, columns);
+    let start = out.at;
+    let metadata = out.message(&batch.message)?;
+    for spool in columns.iter_mut().flat_map(Column::buffers).flatten() {
+        let end = padded(out.at + spool.len());
+        spool.copy_to(&mut out)?;
+        out.pad_to(end)?;
+    }
+    out.write_all(&CONTINUATION)?;
+    out.write_all(&[0; 4])?;
+    let footer = footer(schema, Block::new(start as i64, metadata, batch.body as i64));
+    out.write_all(&footer)?;
+    out.write_all(&(footer.len() as i32).to_le_bytes())?;
+    out.write_all(MAGIC)
+}
+
+fn schema_message(schema: &Schema) -> Vec<u8> {
+    let mut fbb = FlatBufferBuilder::new();
+    let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
+    let mut message = MessageBuilder::new(&mut fbb);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::Schema);
+    message.add_bodyLength(0);
+    message.add_header(schema.as_union_value());
+    let root = message.finish();
+    fbb.finish(root, None);
+    fbb.finished_data().to_vec()
+}
+
+struct BatchMessage {
+    message: Vec<u8>,
+    body: u64,
+}
+
+fn batch_message(rows: u64, columns: &mut [Column]) -> BatchMessage {
+    let nodes: Vec<FieldNode> = columns.iter().flat_map(|c| c.nodes(rows)).collect();
+    let mut body = 0;
+    let buffers: Vec<Buffer> = columns
+        .iter_mut()
+        .flat_map(Column::buffers)
+        .map(|spool| {
+            let len = spool.map_or(0, |spool| spool.len());
+            let buffer = Buffer::new(body as i64, len as i64);
+            body += padded(len);
+            buffer
+        })
+        .collect();
+    let mut fbb = FlatBufferBuilder::new();
+    let (nodes, buffers) = (fbb.create_vector(&nodes), fbb.create_vector(&buffers));
+    let mut batch = RecordBatchBuilder::new(&mut fbb);
+    batch.add_length(rows as i64);
+    batch.add_nodes(nodes);
+    batch.add_buffers(buffers);
+    let batch = batch.finish();
+    let mut message = MessageBuilder::new(&mut fbb);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::RecordBatch);
+    message.add_bodyLength(body as i64);
+    message.add_header(batch.as_union_value());
+    let root = message.finish();
+    fbb.finish(root, None);
+    BatchMessage { message: fbb.finished_data().to_vec(), body }
+}
+
+fn footer(schema: &Schema, batch: Block) -> Vec<u8> {
+    let mut fbb = FlatBufferBuilder::new();
+    let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
+    let batches = fbb.create_vector(&[batch]);
+    let mut footer = FooterBuilder::new(&mut fbb);
+    footer.add_version(MetadataVersion::V5);
+    footer.add_schema(schema);
+    footer.add_recordBatches(batches);
+    let root = footer.finish();
+    fbb.finish(root, None);
+    fbb.finished_data().to_vec()
+}
+
+/// The bytes of an index: a mapped file, or memory where no file could be written.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// A file.
+    File(Arc<Mapped>),
+    /// Memory, aligned as a mapping would be, and how many bytes of it count.
+    Memory(Arc<[u64]>, usize),
+}
+
+impl Store {
+    /// Keeps bytes in memory.
+    #[must_use]
+    pub fn memory(bytes: &[u8]) -> Self {
+        let words = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        });
+        Self::Memory(words.collect(), bytes.len())
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::File(mapped) => mapped.as_bytes(),
+            Self::Memory(words, len) => bytemuck::cast_slice(words).get(..*len).unwrap_or(&[]),
+        }
+    }
+}
+
+/// A file of one batch, open for reading in place.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    store: Store,
+    /// What the schema says beside the columns.
+    pub metadata: HashMap<String, String>,
+    rows: u64,
+    /// Where each buffer lies in the store, validity bitmaps left out, in the order of the columns.
+    buffers: Vec<Range<usize>>,
+}
+
+impl Columns {
+    /// Opens a file whose columns must be those of `fields`. Costs the same for a thousand rows and for a billion.
+    pub fn open(store: Store, fields: &[(&str, DataType)]) -> Result<Self> {
+        let parsed =
+            parse(store.bytes(), fields).map_err(|why| Error::format(0, format!("not a usable index: {why}")))?;
+        let Parsed { metadata, rows, buffers } = parsed;
+        Ok(Self { store, metadata, rows, buffers })
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The buffer's numbers.
+    #[must_use]
+    pub fn numbers<T: bytemuck::Pod>(&self, buffer: usize) -> &[T] {
+        bytemuck::try_cast_slice(self.bytes(buffer)).unwrap_or(&[])
+    }
+
+    /// The buffer's bytes.
+    #[must_use]
+    pub fn bytes(&self, buffer: usize) -> &[u8] {
+        self.buffers.get(buffer).and_then(|range| self.store.bytes().get(range.clone())).unwrap_or(&[])
+    }
+
+    /// The bytes behind the columns.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Where in the store a buffer lies.
+    #[must_use]
+    pub fn place(&self, buffer: usize) -> Range<usize> {
+        self.buffers.get(buffer).cloned().unwrap_or(0..0)
+    }
+}
+
+struct Parsed {
+    metadata: HashMap<String, String>,
+    rows: u64,
+    buffers: Vec<Range<usize>>,
+}
+
+/// Finds the buffers. Everything that a length or an offset in the file leads to is checked on the way.
+fn parse(bytes: &[u8], fields: &[(&str, DataType)]) -> Result<Parsed, String> {
+    let body = bytes
+        .strip_prefix(MAGIC)
+        .and_then(|b| b.strip_suffix(MAGIC))
+        .ok_or("it does not start and end as an Arrow file")?;
+    let (body, len) = body.split_last_chunk::<4>().ok_or("it is too short")?;
+    let len = usize::try_from(i32::from_le_bytes(*len)).map_err(|_| "its footer has a negative length")?;
+    let footer =
+        body.len().checked_sub(len).and_then(|at| body.get(at..)).ok_or("its footer is longer than the file")?;
+    let footer = arrow_ipc::root_as_footer(footer).map_err(|e| format!("its footer is damaged ({e})"))?;
+    let schema = footer.schema().ok_or("it has no schema")?;
+    let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|e| format!("its schema is damaged ({e})"))?;
+    let same = schema.fields().len() == fields.len()
+        && schema.fields().iter().zip(fields).all(|(f, (name, kind))| f.name() == name && f.data_type() == kind);
+    if !same {
+        return Err("its columns are not those of this version".to_owned());
+    }
+    let batches = footer.recordBatches().ok_or("it has no batch")?;
+    if batches.len() != 1 {
+        return Err(format!("it has {} batches instead of one", batches.len()));
+    }
+    let (rows, buffers) = parse_batch(bytes, batches.get(0), fields)?;
+    Ok(Parsed { metadata: schema.metadata().into(), rows, buffers })
+}
+
+fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Result<(u64, Vec<Range<usize>>), String> {
+    let number = |n: i64| usize::try_from(n).map_err(|_| "its batch has a negative length".to_owned());
+    let start = number(block.offset())?;
+    let after = start.checked_add(number(i64::from(block.metaDataLength()))?).ok_or("its batch is out of bounds")?;
+    let message = bytes.get(start..after).and_then(|b| b.get(8..)).ok_or("its batch is out of bounds")?;
+    let message: Message<'_> =
+        arrow_ipc::root_as_message(message).map_err(|e| format!("its batch is damaged ({e})"))?;
+    let batch = message.header_as_record_batch().ok_or("its batch is something else")?;
+    if batch.compression().is_some() {
+        return Err("it is compressed, which seekset does not write".to_owned());
+    }
+    let body =
+        bytes.get(after..).and_then(|b| b.get(..number(block.bodyLength()).ok()?)).ok_or("its body is cut short")?;
+    let listed = batch.buffers().ok_or("it has no buffers")?;
+    let rows = number(batch.length())?;
+    if rows > body.len() {
+        return Err(format!("it claims {rows} rows in {} bytes", body.len()));
+    }
+    let mut listed = listed.iter();
+    let mut found = Vec::new();
+    let mut next = |least: usize| {
+        let buffer = listed.next().ok_or("a buffer is missing")?;
+        let (at, len) = (number(buffer.offset())?, number(buffer.length())?);
+        let end = at.checked_add(len).filter(|&end| end <= body.len()).ok_or("a buffer is out of bounds")?;
+        if len < least || at % 8 != 0 {
+            return Err(format!("a buffer of {len} bytes is too short for {rows} rows or lies askew"));
+        }
+        Ok(after + at..after + end)
+    };
+    for (_, kind) in fields {
+        next(0)?; // validity
+        let width = |w: usize, n: usize| n.checked_mul(w).ok_or("it claims more rows than fit");
+        match kind {
+            DataType::LargeUtf8 => {
+                found.push(exactly(next(width(8, rows + 1)?)?, 8 * (rows + 1)));
+                found.push(next(0)?);
+            }
+            DataType::List(_) => {
+                found.push(exactly(next(width(4, rows + 1)?)?, 4 * (rows + 1)));
+                next(0)?; // the child's validity
+                let values = next(0)?;
+                found.push(exactly(values.clone(), values.len() / 8 * 8));
+            }
+            kind => {
+                let bytes = width(kind.primitive_width().unwrap_or(1), rows)?;
+                found.push(exactly(next(bytes)?, bytes));
+            }
+        }
+    }
+    Ok((rows as u64, found))
+}
+
+fn exactly(range: Range<usize>, len: usize) -> Range<usize> {
+    range.start..range.start + len
+}

@@ -1,0 +1,243 @@
+//! `.fai`: five tab-separated columns per record, as `samtools faidx` writes them.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::lookup::{Repeats, Sorter, hash_name};
+use crate::error::{Error, Place, Result};
+use crate::io::spool::Spool;
+use crate::io::whole::{WholeFile, folder};
+use crate::io::{Scratch, Source};
+use crate::scan::fasta::{Header, Record, Rows, Sink};
+
+/// One line of a `.fai`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaiEntry {
+    /// The record's name.
+    pub name: String,
+    /// Letters in the record.
+    pub length: u64,
+    /// Where its first letter stands.
+    pub offset: u64,
+    /// Letters per line.
+    pub line_bases: u64,
+    /// Bytes per line, its end included.
+    pub line_bytes: u64,
+}
+
+/// Reads a `.fai`. Every line must have a name and four numbers that make sense together.
+pub fn read(text: &[u8]) -> Result<Vec<FaiEntry>> {
+    let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|&b| b == b'\n');
+    lines.enumerate().filter(|_| !text.is_empty()).map(|(k, line)| read_line(line, k as u64 + 1)).collect()
+}
+
+fn read_line(line: &[u8], number: u64) -> Result<FaiEntry> {
+    let wrong = |message: String| Error::Format { path: None, place: Place::line(number), message };
+    let text = std::str::from_utf8(line).map_err(|_| wrong("expected text in UTF-8".to_owned()))?;
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    let columns: Vec<&str> = text.split('\t').collect();
+    let [name, numbers @ ..] = &columns[..] else { return Err(wrong("found no columns".to_owned())) };
+    if numbers.len() != 4 {
+        return Err(wrong(format!("expected 5 columns parted by tabs, found {}", columns.len())));
+    }
+    let number = |k: usize| {
+        let text: &str = numbers[k];
+        text.parse::<u64>().map_err(|_| wrong(format!("expected a number in column {}, found '{text}'", k + 2)))
+    };
+    let (length, offset, line_bases, line_bytes) = (number(0)?, number(1)?, number(2)?, number(3)?);
+    if length > 0 && (line_bases == 0 || line_bytes < line_bases) {
+        return Err(wrong(format!("lines of {line_bases} letters in {line_bytes} bytes can't hold {length} letters")));
+    }
+    Ok(FaiEntry { name: (*name).to_owned(), length, offset, line_bases, line_bytes })
+}
+
+/// The rows of one chunk as text. `LIKE` leaves out what samtools leaves out instead of refusing it.
+#[derive(Debug, Default)]
+pub struct FaiRows<const LIKE: bool> {
+    text: Vec<u8>,
+    hashes: Vec<u64>,
+    offsets: Vec<u64>,
+    refusal: Option<Error>,
+}
+
+impl<const LIKE: bool> Rows for FaiRows<LIKE> {
+    fn push(&mut self, record: &Record, id: &str) {
+        if self.refusal.is_some() {
+            return;
+        }
+        self.refusal = refuse(record, id, LIKE);
+        if LIKE && record.lines.lines == 0 {
+            return;
+        }
+        let name = if LIKE && record.unnamed { "" } else { id };
+        self.text.extend_from_slice(name.as_bytes());
+        let shape = record.lines.first;
+        let mut digits = itoa::Buffer::new();
+        for number in [record.lines.bases, record.sequence_offset, shape.bases, shape.bytes] {
+            self.text.push(b'\t');
+            self.text.extend_from_slice(digits.format(number).as_bytes());
+        }
+        self.text.push(b'\n');
+        self.hashes.push(hash_name(name.as_bytes()));
+        self.offsets.push(record.header_offset);
+    }
+}
+
+/// Why a record can't have a line in a `.fai`, if it can't.
+fn refuse(record: &Record, id: &str, like: bool) -> Option<Error> {
+    let lines = &record.lines;
+    let (what, samtools) = if lines.uneven.ragged {
+        ("its lines differ in length", "fails on it too")
+    } else if lines.uneven.blank {
+        ("it has a blank line in the middle", "fails on it too")
+    } else if like {
+        return None;
+    } else if lines.uneven.spaced {
+        (
+            "it has blanks inside its lines or mixed line ends, so that computed places would be wrong",
+            "indexes it wrongly",
+        )
+    } else if lines.lines == 0 {
+        ("it has no sequence", "leaves it out")
+    } else if record.unnamed {
+        ("its header has no name", "writes a line without a name")
+    } else {
+        return None;
+    };
+    let message = format!(
+        "record '{id}' has no place in a .fai: {what} (samtools {samtools}); mend the file, or use its .sidx, which has no such limits"
+    );
+    let hint =
+        if like || samtools.starts_with("fails") { "" } else { ", or ask for what samtools does with --like-samtools" };
+    Some(Error::format(record.header_offset, message + hint))
+}
+
+/// Writes a `.fai` while a file is scanned.
+pub struct FaiWriter<'a, const LIKE: bool> {
+    source: &'a dyn Source,
+    out: WholeFile,
+    sorter: Sorter,
+    offsets: Spool,
+    path: std::path::PathBuf,
+}
+
+impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
+    /// Starts the `.fai` of `source` at `path`.
+    pub fn create(source: &'a dyn Source, path: &Path) -> Result<Self> {
+        let folder = folder(path);
+        Ok(Self {
+            source,
+            out: WholeFile::create(path)?,
+            sorter: Sorter::new(folder),
+            offsets: Spool::new(folder, 32 << 20),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Looks for repeated names and gives the file its name. Returns how many records were left out for their name.
+    pub fn finish(self) -> Result<u64> {
+        let Self { source, mut out, sorter, mut offsets, path } = self;
+        let mut repeats = Repeats::default();
+        let mut repeated = Vec::new();
+        sorter.finish(|pairs| {
+            let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
+            repeats.look(pairs, &mut same, |row| {
+                if LIKE {
+                    repeated.push(row)
+                }
+            })
+        })?;
+        let Some((first, second)) = repeats.earliest else {
+            out.publish()?;
+            return Ok(0);
+        };
+        if LIKE {
+            repeated.sort_unstable();
+            without(&mut out, &path, &repeated)?.publish()?;
+            return Ok(repeats.count);
+        }
+        let id = name_at(source, &mut offsets, second)?;
+        let mut place =
+            |row| -> Result<Place> { Ok(Place { record: Some(row), ..Place::at(offset_of(&mut offsets, row)?) }) };
+        Err(Error::Duplicate { path: None, id, first: place(first)?, second: place(second)? })
+    }
+}
+
+/// The same lines without those whose numbers are in `left_out`, which rises.
+fn without(out: &mut WholeFile, path: &Path, left_out: &[u64]) -> Result<WholeFile> {
+    use std::io::BufRead;
+    let mut kept = WholeFile::create(path)?;
+    let mut left_out = left_out.iter().peekable();
+    for (row, line) in std::io::BufReader::new(out.reopen()?).split(b'\n').enumerate() {
+        if left_out.next_if_eq(&&(row as u64)).is_none() {
+            kept.write_all(&line?)?;
+            kept.write_all(b"\n")?;
+        }
+    }
+    Ok(kept)
+}
+
+fn offset_of(offsets: &mut Spool, row: u64) -> Result<u64> {
+    let mut offset = [0; 8];
+    offsets.read_at(row * 8, &mut offset)?;
+    Ok(u64::from_le_bytes(offset))
+}
+
+fn name_at(source: &dyn Source, offsets: &mut Spool, row: u64) -> Result<String> {
+    let offset = offset_of(offsets, row)?;
+    let mut scratch = Scratch::default();
+    let mut want = 256;
+    loop {
+        let end = source.len().min(offset + want);
+        let bytes = source.bytes(offset..end, &mut scratch)?;
+        if let Some(newline) = memchr::memchr(b'\n', bytes).or((end == source.len()).then_some(bytes.len())) {
+            let header = Header::parse(&bytes[..newline], offset)?;
+            return Ok(if header.is_empty { String::new() } else { header.id.into_owned() });
+        }
+        want *= 8;
+    }
+}
+
+impl<const LIKE: bool> Sink for FaiWriter<'_, LIKE> {
+    type Rows = FaiRows<LIKE>;
+
+    fn take(&mut self, rows: FaiRows<LIKE>) -> Result<()> {
+        if let Some(refusal) = rows.refusal {
+            return Err(refusal);
+        }
+        rows.hashes.iter().try_for_each(|&hash| self.sorter.push(hash))?;
+        self.offsets.append(bytemuck::cast_slice(&rows.offsets))?;
+        self.out.write_all(&rows.text).map_err(|e| Error::io(&self.path, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_and_faults_named() {
+        let entry = |name: &str, n: [u64; 4]| FaiEntry {
+            name: name.into(),
+            length: n[0],
+            offset: n[1],
+            line_bases: n[2],
+            line_bytes: n[3],
+        };
+        assert_eq!(read(b"").unwrap(), []);
+        assert_eq!(
+            read(b"a\t5\t3\t4\t5\nb c\t0\t9\t0\t0").unwrap(),
+            [entry("a", [5, 3, 4, 5]), entry("b c", [0, 9, 0, 0])]
+        );
+        for (text, message) in [
+            (&b"a\t5\t3\t4\n"[..], "<bytes>: line 1: expected 5 columns parted by tabs, found 4"),
+            (b"a\t5\t3\t4\t5\nb\tx\t3\t4\t5\n", "<bytes>: line 2: expected a number in column 2, found 'x'"),
+            (b"a\t5\t3\t4\t-5\n", "<bytes>: line 1: expected a number in column 5, found '-5'"),
+            (b"a\t5\t3\t0\t5\n", "<bytes>: line 1: lines of 0 letters in 5 bytes can't hold 5 letters"),
+            (b"a\xff\t5\t3\t0\t5\n", "<bytes>: line 1: expected text in UTF-8"),
+            (b"\n\n", "<bytes>: line 1: expected 5 columns parted by tabs, found 1"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), message);
+        }
+    }
+}

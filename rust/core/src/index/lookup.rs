@@ -1,0 +1,197 @@
+//! From a name to its row without a hash table in memory: hashes sorted on disk, found by interpolation.
+
+use std::io;
+use std::path::Path;
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Result;
+use crate::io::spool::Spool;
+use crate::io::threads;
+
+const PARTS: usize = 256;
+/// Pairs that a part collects before it hands them to its spool.
+const PENDING: usize = 2048;
+/// Bytes of a part that stay in memory.
+const PART_IN_MEMORY: usize = 1 << 18;
+
+/// The hash that names are found by.
+#[must_use]
+pub fn hash_name(name: &[u8]) -> u64 {
+    xxh3_64(name)
+}
+
+/// A hash and the row it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Pair {
+    /// [`hash_name`] of the row's name.
+    pub hash: u64,
+    /// The row.
+    pub row: u64,
+}
+
+/// Collects pairs in row order and gives them back in hash order, in bounded memory.
+#[derive(Debug)]
+pub struct Sorter {
+    parts: Vec<(Vec<Pair>, Spool)>,
+    rows: u64,
+}
+
+impl Sorter {
+    /// A sorter that spills to unnamed files in `folder`.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self { parts: (0..PARTS).map(|_| (Vec::new(), Spool::new(folder, PART_IN_MEMORY))).collect(), rows: 0 }
+    }
+
+    /// How many rows it holds.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds the hash of the next row.
+    #[inline]
+    pub fn push(&mut self, hash: u64) -> io::Result<()> {
+        let (pending, spool) = &mut self.parts[(hash >> 56) as usize];
+        if pending.len() == PENDING {
+            spool.append(bytemuck::cast_slice(pending))?;
+            pending.clear();
+        }
+        pending.push(Pair { hash, row: self.rows });
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Gives all pairs by hash, then row, in a few long slices that never part equal hashes.
+    pub fn finish(self, mut take: impl FnMut(&[Pair]) -> Result<()>) -> Result<()> {
+        let at_once = threads::threads().max(1) * 2;
+        let mut parts = self.parts.into_iter();
+        loop {
+            let mut loaded = parts.by_ref().take(at_once).map(load).collect::<io::Result<Vec<_>>>()?;
+            if loaded.is_empty() {
+                return Ok(());
+            }
+            threads::in_pool(|| loaded.par_iter_mut().for_each(|pairs| pairs.sort_unstable()));
+            loaded.iter().try_for_each(|pairs| take(pairs))?;
+        }
+    }
+}
+
+fn load((pending, mut spool): (Vec<Pair>, Spool)) -> io::Result<Vec<Pair>> {
+    let spooled = spool.len() as usize / size_of::<Pair>();
+    let mut pairs = vec![Pair { hash: 0, row: 0 }; spooled];
+    spool.read_at(0, bytemuck::cast_slice_mut(&mut pairs))?;
+    pairs.extend(pending);
+    Ok(pairs)
+}
+
+/// Names that are given to more than one row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repeats {
+    /// Rows whose name an earlier row has.
+    pub count: u64,
+    /// The earliest of them, with the row that has its name first.
+    pub earliest: Option<(u64, u64)>,
+}
+
+impl Repeats {
+    /// Looks through pairs in hash order; `same` compares the names of two rows. `found` is told each repeated row.
+    pub fn look(
+        &mut self,
+        pairs: &[Pair],
+        mut same: impl FnMut(u64, u64) -> Result<bool>,
+        mut found: impl FnMut(u64),
+    ) -> Result<()> {
+        for group in pairs.chunk_by(|a, b| a.hash == b.hash).filter(|group| group.len() > 1) {
+            // Rows of one hash nearly always share one name: comparing with the first decides.
+            for (k, pair) in group.iter().enumerate().skip(1) {
+                for earlier in &group[..k] {
+                    if same(earlier.row, pair.row)? {
+                        self.count += 1;
+                        found(pair.row);
+                        if self.earliest.is_none_or(|(_, row)| pair.row < row) {
+                            self.earliest = Some((earlier.row, pair.row));
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The slots of `hashes`, sorted upper halves of name hashes, that may hold `hash`.
+#[must_use]
+pub fn candidates(hashes: &[u32], hash: u64) -> std::ops::Range<usize> {
+    let key = (hash >> 32) as u32;
+    // Hashes are evenly spread, so the slot is near key / 2^32 of the way; widen until it is surely inside.
+    let guess = ((u128::from(hash) * hashes.len() as u128) >> 64) as usize;
+    let (mut low, mut high, mut step) = (guess, guess, 32);
+    while low > 0 && hashes[low.min(hashes.len() - 1)] >= key {
+        low = low.saturating_sub(step);
+        step *= 4;
+    }
+    step = 32;
+    while high < hashes.len() && hashes[high] <= key {
+        high = high.saturating_add(step).min(hashes.len());
+        step *= 4;
+    }
+    let start = low + hashes[low..high].partition_point(|&h| h < key);
+    start..start + hashes[start..high].iter().take_while(|&&h| h == key).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_come_out_by_hash_then_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sorter = Sorter::new(folder.path());
+        let hashes: Vec<u64> = (0..700_000_u64).map(|i| xxh3_64(&(i / 2).to_le_bytes())).collect();
+        hashes.iter().for_each(|&h| sorter.push(h).unwrap());
+        let mut expected: Vec<Pair> = hashes.iter().zip(0..).map(|(&hash, row)| Pair { hash, row }).collect();
+        expected.sort_unstable();
+        let mut got = Vec::new();
+        sorter
+            .finish(|pairs| {
+                got.extend_from_slice(pairs);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn repeats_are_counted_and_the_earliest_kept() {
+        let names = ["a", "b", "c", "b", "a", "a"];
+        let mut pairs: Vec<Pair> = names.iter().zip(0..).map(|(n, row)| Pair { hash: n.len() as u64, row }).collect();
+        pairs.sort_unstable();
+        let mut repeats = Repeats::default();
+        let mut rows = Vec::new();
+        repeats.look(&pairs, |a, b| Ok(names[a as usize] == names[b as usize]), |row| rows.push(row)).unwrap();
+        assert_eq!(repeats, Repeats { count: 3, earliest: Some((1, 3)) });
+        assert_eq!(rows, [3, 4, 5]);
+    }
+
+    #[test]
+    fn candidates_are_found_wherever_they_lie() {
+        for hashes in [
+            vec![],
+            vec![5],
+            vec![0, 0, 1 << 31, 1 << 31, u32::MAX],
+            (0..5000).map(|i| i * 800_000).collect::<Vec<u32>>(),
+            vec![7; 300],
+        ] {
+            for key in hashes.iter().copied().chain([0, 1, 7, 1 << 31, u32::MAX]) {
+                let found = candidates(&hashes, u64::from(key) << 32 | 99);
+                let expected: Vec<usize> = (0..hashes.len()).filter(|&i| hashes[i] == key).collect();
+                assert_eq!(found.collect::<Vec<_>>(), expected, "{key} in {} hashes", hashes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What a scan found, on disk and in memory. Record payloads are never read here.
+
+pub mod columns;
+pub mod fai;
+pub mod gzi;
+pub mod lookup;
+pub mod sidx;
+
+pub use sidx::{Entry, Sidx};

@@ -1,0 +1,216 @@
+//! BGZF: gzip in blocks of at most 64 KiB, each of which can be inflated on its own.
+//!
+//! Inflating is libdeflate's; what is done here is to find the block for an offset. Both the checksum and the size of
+//! every block are compared before its bytes are used.
+
+use std::ops::Range;
+
+use libdeflater::{Crc, Decompressor};
+
+use super::source::{Scratch, Source, checked};
+use crate::error::{Error, Result};
+use crate::index::gzi::Gzi;
+
+/// The first bytes of every gzip member.
+pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+const TRAILER: usize = 8;
+
+/// One block, as its header and trailer describe it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Bytes of the header, before the compressed data.
+    pub header: usize,
+    /// Bytes of the whole block.
+    pub size: usize,
+}
+
+/// Reads the header of the block that starts `bytes`. `None`: this is gzip, but not BGZF.
+pub fn parse_block(bytes: &[u8], at: u64) -> Result<Option<BlockInfo>> {
+    let fixed = bytes.get(..12).ok_or_else(|| Error::corrupt(at, "a block header is cut short"))?;
+    if fixed[..3] != [0x1f, 0x8b, 8] {
+        return Err(Error::corrupt(
+            at,
+            format!("expected the start of a gzip block, found 0x{:02x} 0x{:02x}", fixed[0], fixed[1]),
+        ));
+    }
+    if fixed[3] & 4 == 0 {
+        return Ok(None);
+    }
+    let extra = usize::from(u16::from_le_bytes([fixed[10], fixed[11]]));
+    let mut fields = bytes.get(12..12 + extra).ok_or_else(|| Error::corrupt(at, "a block header is cut short"))?;
+    while let [a, b, low, high, rest @ ..] = fields {
+        let len = usize::from(u16::from_le_bytes([*low, *high]));
+        if (*a, *b, len) == (b'B', b'C', 2) {
+            let size = rest.get(..2).map(|s| usize::from(u16::from_le_bytes([s[0], s[1]])) + 1);
+            return size
+                .filter(|&size| size >= 12 + extra + TRAILER)
+                .map(|size| Some(BlockInfo { header: 12 + extra, size }))
+                .ok_or_else(|| Error::corrupt(at, "a block claims to be shorter than its own header"));
+        }
+        fields = rest.get(len..).unwrap_or(&[]);
+    }
+    Ok(None)
+}
+
+/// How many bytes a block inflates to, from its trailer.
+fn inflated_size(block: &[u8]) -> u32 {
+    block.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size))
+}
+
+/// Walks over all blocks from `at` on, without inflating: `found` gets each block's offset, size and inflated size.
+pub(crate) fn walk(raw: &dyn Source, mut at: u64, mut found: impl FnMut(u64, u64, u64) -> Result<()>) -> Result<()> {
+    let mut scratch = Scratch::default();
+    while at < raw.len() {
+        let head = raw.bytes(at..raw.len().min(at + (1 << 16)), &mut scratch)?;
+        let info = parse_block(head, at)?.ok_or_else(|| not_bgzf(at))?;
+        let block = head.get(..info.size).ok_or_else(|| {
+            Error::corrupt(at, format!("the file ends inside a block of {} bytes: it was cut short", info.size))
+        })?;
+        let inflated = inflated_size(block);
+        if inflated > 1 << 16 {
+            return Err(Error::corrupt(at, format!("a block claims {inflated} bytes; BGZF allows 65536")));
+        }
+        found(at, info.size as u64, u64::from(inflated))?;
+        at += info.size as u64;
+    }
+    Ok(())
+}
+
+/// The error for gzip that can't be read at random.
+#[must_use]
+pub fn not_bgzf(at: u64) -> Error {
+    Error::format(
+        at,
+        "expected BGZF, found plain gzip, which can't be read at random; convert it: gunzip -c FILE.gz | bgzip > FILE.bgz.gz, or decompress it",
+    )
+}
+
+/// What reading compressed blocks needs from call to call.
+pub struct Inflate {
+    decompressor: Decompressor,
+    compressed: Scratch,
+    /// The block inflated last, and its number.
+    cached: Option<usize>,
+    block: Vec<u8>,
+}
+
+impl Default for Inflate {
+    fn default() -> Self {
+        Self { decompressor: Decompressor::new(), compressed: Scratch::default(), cached: None, block: Vec::new() }
+    }
+}
+
+/// The uncompressed bytes of a BGZF file.
+pub struct Bgzf {
+    raw: Box<dyn Source>,
+    blocks: Gzi,
+    len: u64,
+}
+
+impl Bgzf {
+    /// A source over the compressed bytes `raw`, whose blocks `blocks` lists.
+    pub fn new(raw: Box<dyn Source>, blocks: Gzi) -> Result<Self> {
+        let len = blocks.inflated_len(&*raw)?;
+        Ok(Self { raw, blocks, len })
+    }
+
+    /// Inflates block `number` into `out`, which must be of its inflated size.
+    fn inflate(&self, number: usize, span: &Span, state: &mut Inflate, out: &mut [u8]) -> Result<()> {
+        let at = span.compressed.start;
+        let wrong = |what: &str| Error::corrupt(at, format!("block {number}: {what}"));
+        let block = self.raw.bytes(span.compressed.clone(), &mut state.compressed)?;
+        let info = parse_block(block, at)?.ok_or_else(|| not_bgzf(at))?;
+        let block = block.get(..info.size).ok_or_else(|| wrong("it is longer than the .gzi says; delete the .gzi"))?;
+        if inflated_size(block) as usize != out.len() {
+            return Err(wrong("its size differs from what the .gzi says; delete the .gzi"));
+        }
+        let (data, trailer) = block[info.header..].split_at(info.size - info.header - TRAILER);
+        let size = state
+            .decompressor
+            .deflate_decompress(data, out)
+            .map_err(|e| wrong(&format!("it can't be inflated ({e})")))?;
+        let mut crc = Crc::new();
+        crc.update(out);
+        if size != out.len() || trailer[..4] != crc.sum().to_le_bytes() {
+            return Err(wrong("its checksum does not fit its bytes"));
+        }
+        Ok(())
+    }
+
+    /// Makes sure that block `number` is the cached one.
+    fn cache(&self, number: usize, span: &Span, state: &mut Inflate) -> Result<()> {
+        if state.cached == Some(number) {
+            return Ok(());
+        }
+        state.cached = None;
+        let mut block = std::mem::take(&mut state.block);
+        block.resize((span.inflated.end - span.inflated.start) as usize, 0);
+        let result = self.inflate(number, span, state, &mut block);
+        state.block = block;
+        result?;
+        state.cached = Some(number);
+        Ok(())
+    }
+}
+
+/// Where a block lies in the compressed and in the uncompressed bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub compressed: Range<u64>,
+    pub inflated: Range<u64>,
+}
+
+impl Source for Bgzf {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn bytes<'a>(&'a self, range: Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
+        let wanted = checked(&range, self.len)?.len();
+        if wanted == 0 {
+            return Ok(&[]);
+        }
+        let Scratch { bytes, inflate } = scratch;
+        let state = inflate.get_or_insert_default();
+        let mut number = self.blocks.block_of(range.start);
+        let first = self.blocks.span(number, self.raw.len(), self.len)?;
+        if range.end <= first.inflated.end {
+            self.cache(number, &first, state)?;
+            let from = (range.start - first.inflated.start) as usize;
+            return Ok(&state.block[from..from + wanted]);
+        }
+        if bytes.len() < wanted {
+            bytes.resize(wanted, 0);
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let span = self.blocks.span(number, self.raw.len(), self.len)?;
+            let end = span.inflated.end.min(range.end);
+            let out = &mut bytes[(at - range.start) as usize..(end - range.start) as usize];
+            if at == span.inflated.start && end == span.inflated.end {
+                self.inflate(number, &span, state, out)?;
+            } else {
+                self.cache(number, &span, state)?;
+                let from = (at - span.inflated.start) as usize;
+                out.copy_from_slice(&state.block[from..from + out.len()]);
+            }
+            (at, number) = (end, number + 1);
+        }
+        Ok(&bytes[..wanted])
+    }
+
+    fn chunk_end(&self, at: u64, want: u64) -> u64 {
+        // Whole blocks, so that none is inflated for two chunks.
+        let end = at.saturating_add(want);
+        if end >= self.len {
+            return self.len;
+        }
+        let number = self.blocks.block_of(end);
+        self.blocks.span(number, self.raw.len(), self.len).map_or(end, |span| span.inflated.end)
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.raw.check_unchanged()
+    }
+}

@@ -1,0 +1,74 @@
+//! What a file looked like: enough to notice that it is another one now.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use xxhash_rust::xxh3::Xxh3;
+
+const SAMPLES: u64 = 16;
+const SAMPLE_BYTES: u64 = 4096;
+
+/// Size, time of change and a hash of sampled blocks of a file's contents.
+///
+/// The sample (16 blocks of 4 KiB, first and last included; the whole of a small file) notices a swapped file whose
+/// modification time was copied along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Bytes in the file.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970.
+    pub mtime_ns: i128,
+    /// xxh3 of the sampled blocks.
+    pub sample: u64,
+}
+
+impl Fingerprint {
+    /// Takes the fingerprint of an open file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { size: metadata.len(), mtime_ns: mtime_ns(&metadata), sample: sample(file, metadata.len())? })
+    }
+
+    /// In words, what differs from `other`; nothing if they are equal.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if self.size != other.size {
+            Some(format!("its size was {} bytes and is {} now", self.size, other.size))
+        } else if self.mtime_ns != other.mtime_ns {
+            Some(format!("its modification time was {} ns and is {} ns now", self.mtime_ns, other.mtime_ns))
+        } else if self.sample != other.sample {
+            Some("its size and modification time are the same but its contents differ".to_owned())
+        } else {
+            None
+        }
+    }
+}
+
+/// Modification time in nanoseconds since 1970.
+pub(crate) fn mtime_ns(metadata: &Metadata) -> i128 {
+    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
+}
+
+fn sample(file: &File, size: u64) -> io::Result<u64> {
+    let mut hash = Xxh3::new();
+    let mut block = [0_u8; SAMPLE_BYTES as usize];
+    if size <= SAMPLES * SAMPLE_BYTES {
+        for at in (0..size).step_by(SAMPLE_BYTES as usize) {
+            hash_block(file, at, &mut block[..(size - at).min(SAMPLE_BYTES) as usize], &mut hash)?;
+        }
+    } else {
+        let last = size - SAMPLE_BYTES;
+        for k in 0..SAMPLES {
+            let at = (u128::from(last) * u128::from(k) / u128::from(SAMPLES - 1)) as u64;
+            hash_block(file, at, &mut block, &mut hash)?;
+        }
+    }
+    Ok(hash.digest())
+}
+
+fn hash_block(file: &File, at: u64, block: &mut [u8], hash: &mut Xxh3) -> io::Result<()> {
+    file.read_exact_at(block, at)?;
+    hash.update(block);
+    Ok(())
+}

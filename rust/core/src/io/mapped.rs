@@ -1,0 +1,172 @@
+//! A file in memory, mapped once per process whatever the number of readers.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use memmap2::{Advice, Mmap};
+
+use super::fingerprint::mtime_ns;
+use super::source::{Scratch, Source, checked};
+use crate::error::{Error, Result};
+
+/// What `fstat` must keep saying about a file while it is mapped.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    size: u64,
+    mtime_ns: i128,
+    links: u64,
+}
+
+impl Seen {
+    fn of(metadata: &Metadata) -> Self {
+        Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), links: metadata.nlink() }
+    }
+}
+
+/// An open file and what it looked like then: tells whether it has been changed or replaced since.
+#[derive(Debug)]
+pub struct Guarded {
+    path: PathBuf,
+    file: File,
+    seen: Seen,
+}
+
+impl Guarded {
+    /// Opens a regular file for reading.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
+        if metadata.is_dir() {
+            return Err(Error::io(path, std::io::Error::from_raw_os_error(21))); // EISDIR, as read(2) would say
+        }
+        Ok(Self { path: path.to_owned(), file, seen: Seen::of(&metadata) })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size when it was opened.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    /// Its modification time when it was opened, in nanoseconds since 1970.
+    #[must_use]
+    pub fn mtime_ns(&self) -> i128 {
+        self.seen.mtime_ns
+    }
+
+    /// One `fstat`: an error if size or time changed, or if the file was unlinked or replaced by another.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let now = Seen::of(&self.file.metadata().map_err(|e| Error::io(&self.path, e))?);
+        let what = if now.size != self.seen.size {
+            format!("its size was {} bytes when it was opened and is {} now", self.seen.size, now.size)
+        } else if now.mtime_ns != self.seen.mtime_ns {
+            "it was written to after it was opened".to_owned()
+        } else if now.links < self.seen.links {
+            "it was deleted or replaced after it was opened".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::stale(format!("{what}; open it again")).in_file(&self.path))
+    }
+}
+
+/// A memory-mapped file.
+#[derive(Debug)]
+pub struct Mapped {
+    guarded: Guarded,
+    map: Option<Mmap>,
+}
+
+type Key = (u64, u64, u64, i128);
+
+/// Mappings that are alive in this process, by device, inode, size and time.
+fn registry() -> &'static Mutex<HashMap<Key, Weak<Mapped>>> {
+    static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Mapped>>>> = OnceLock::new();
+    REGISTRY.get_or_init(Mutex::default)
+}
+
+impl Mapped {
+    /// Maps a file, or hands out the mapping this process has of it already.
+    pub fn open(path: &Path) -> Result<Arc<Self>> {
+        let guarded = Guarded::open(path)?;
+        let metadata = guarded.file.metadata().map_err(|e| Error::io(path, e))?;
+        let key = (metadata.dev(), metadata.ino(), metadata.len(), mtime_ns(&metadata));
+        // A lock that is taken while another thread forks stays taken in the child for ever. So never wait for it:
+        // a second mapping costs a little address space, a wait could cost the process.
+        let Ok(mut known) = registry().try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
+        if let Some(mapped) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(mapped);
+        }
+        known.retain(|_, mapped| mapped.strong_count() > 0);
+        let mapped = Arc::new(Self::map(guarded)?);
+        known.insert(key, Arc::downgrade(&mapped));
+        Ok(mapped)
+    }
+
+    fn map(guarded: Guarded) -> Result<Self> {
+        if guarded.seen.size == 0 {
+            return Ok(Self { guarded, map: None });
+        }
+        // SAFETY: the mapping is read-only and lives as long as `self`. Another process may still write to or truncate
+        // the file: the bytes are only ever read as plain `u8`, every length derived from them is checked, and
+        // `check_unchanged` runs before each batch so that a truncated file is an error rather than a bus error. The
+        // window between that check and the read remains and is documented (docs/design.md); `io="pread"` closes it.
+        let map = unsafe { Mmap::map(&guarded.file) }.map_err(|e| Error::io(&guarded.path, e))?;
+        Ok(Self { guarded, map: Some(map) })
+    }
+
+    /// All bytes of the file.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or(&[])
+    }
+
+    /// The open file behind the mapping.
+    #[must_use]
+    pub fn guarded(&self) -> &Guarded {
+        &self.guarded
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl Source for Mapped {
+    fn len(&self) -> u64 {
+        self.as_bytes().len() as u64
+    }
+
+    fn bytes<'a>(&'a self, range: Range<u64>, _scratch: &'a mut Scratch) -> Result<&'a [u8]> {
+        Ok(&self.as_bytes()[checked(&range, self.len())?])
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.guarded.check_unchanged()
+    }
+
+    fn advise_sequential(&self, sequential: bool) {
+        if let Some(map) = &self.map {
+            // Advice only: a kernel that does not take it is no worse off.
+            let _ = map.advise(if sequential { Advice::Sequential } else { Advice::Normal });
+        }
+    }
+}

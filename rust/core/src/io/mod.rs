@@ -1,0 +1,17 @@
+//! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
+//!
+//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`]).
+
+pub mod bgzf;
+pub mod fingerprint;
+pub mod mapped;
+pub mod open;
+pub mod pread;
+pub mod source;
+pub mod spool;
+pub mod threads;
+pub mod whole;
+
+pub use fingerprint::Fingerprint;
+pub use open::{Access, open_source};
+pub use source::{Scratch, Source};

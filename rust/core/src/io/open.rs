@@ -1,0 +1,147 @@
+//! From a path to a source: what kind of file it is decides how it is read.
+
+use std::ffi::OsString;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::bgzf::{self, Bgzf, GZIP_MAGIC};
+use super::fingerprint::Fingerprint;
+use super::mapped::{Guarded, Mapped};
+use super::pread::Pread;
+use super::source::{Scratch, Source};
+use super::whole::WholeFile;
+use crate::error::{Error, Result};
+use crate::index::columns::Store;
+use crate::index::gzi::Gzi;
+
+/// How bytes are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Through a memory map: fastest.
+    #[default]
+    Mmap,
+    /// By `pread`: for files that others may shrink at any moment.
+    Pread,
+}
+
+impl FromStr for Access {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "mmap" => Ok(Self::Mmap),
+            "pread" => Ok(Self::Pread),
+            _ => Err(Error::Mismatch(format!("io must be \"mmap\" or \"pread\", not \"{name}\""))),
+        }
+    }
+}
+
+/// An open file: its uncompressed bytes and what it looked like.
+pub struct Opened {
+    /// The uncompressed bytes.
+    pub source: Arc<dyn Source>,
+    /// Of the file as it lies on disk.
+    pub fingerprint: Fingerprint,
+    /// Where the block table of a BGZF file was written, if it is one and the folder could be written.
+    pub gzi: Option<PathBuf>,
+}
+
+struct Shared(Arc<Mapped>);
+
+impl Source for Shared {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+    fn bytes<'a>(&'a self, range: std::ops::Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
+        self.0.bytes(range, scratch)
+    }
+    fn check_unchanged(&self) -> Result<()> {
+        self.0.check_unchanged()
+    }
+    fn advise_sequential(&self, sequential: bool) {
+        self.0.advise_sequential(sequential);
+    }
+}
+
+/// Opens a plain or BGZF-compressed file. A BGZF file's `.gzi` is used if it fits and made if it does not.
+pub fn open_source(path: &Path, access: Access) -> Result<Opened> {
+    let (raw, fingerprint, start): (Box<dyn Source>, _, _) = match access {
+        Access::Mmap => {
+            let mapped = Mapped::open(path)?;
+            let (fingerprint, start) = look(mapped.guarded())?;
+            (Box::new(Shared(mapped)), fingerprint, start)
+        }
+        Access::Pread => {
+            let pread = Pread::open(path)?;
+            let (fingerprint, start) = look(pread.guarded())?;
+            (Box::new(pread), fingerprint, start)
+        }
+    };
+    refuse_foreign(start).map_err(|e| e.in_file(path))?;
+    if !start.starts_with(&GZIP_MAGIC) {
+        return Ok(Opened { source: raw.into(), fingerprint, gzi: None });
+    }
+    let (blocks, gzi) = blocks(&*raw, path, &fingerprint).map_err(|e| e.in_file(path))?;
+    let source = Bgzf::new(raw, blocks).map_err(|e| e.in_file(path))?;
+    Ok(Opened { source: Arc::new(source), fingerprint, gzi })
+}
+
+fn look(guarded: &Guarded) -> Result<(Fingerprint, [u8; 6])> {
+    let fail = |e| Error::io(guarded.path(), e);
+    let mut start = [0; 6];
+    // A shorter file leaves zeros, which are nobody's magic.
+    guarded.file().read_at(&mut start, 0).map_err(fail)?;
+    Ok((Fingerprint::of(guarded.file()).map_err(fail)?, start))
+}
+
+/// Formats that people have and that can't be read at random.
+fn refuse_foreign(start: [u8; 6]) -> Result<()> {
+    let kind = match start {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => "xz",
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => "bzip2",
+        _ => return Ok(()),
+    };
+    Err(Error::format(
+        0,
+        format!("expected text or BGZF, found a {kind} file; decompress it, or recompress it with bgzip"),
+    ))
+}
+
+/// `path` with `.suffix` added.
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn blocks(raw: &dyn Source, path: &Path, fingerprint: &Fingerprint) -> Result<(Gzi, Option<PathBuf>)> {
+    let mut scratch = Scratch::default();
+    let head = raw.bytes(0..raw.len().min(1 << 16), &mut scratch)?;
+    bgzf::parse_block(head, 0)?.ok_or_else(|| bgzf::not_bgzf(0))?;
+    let gzi_path = beside(path, ".gzi");
+    if let Some(known) = usable(raw, &gzi_path, fingerprint) {
+        return Ok((known, Some(gzi_path)));
+    }
+    let bytes = Gzi::build(raw)?;
+    let written = WholeFile::create(&gzi_path).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, &bytes).map_err(|e| Error::io(&gzi_path, e))?;
+        file.publish()
+    });
+    // A folder that can't be written is no reason not to read: the table then lives in memory.
+    let store = Store::memory(&bytes);
+    Ok((Gzi::open(store)?, written.ok()))
+}
+
+/// The `.gzi` beside the file, if it is no older than the file and its last entry leads exactly to the file's end.
+fn usable(raw: &dyn Source, path: &Path, fingerprint: &Fingerprint) -> Option<Gzi> {
+    let mapped = Mapped::open(path).ok()?;
+    if mapped.guarded().mtime_ns() < fingerprint.mtime_ns {
+        return None;
+    }
+    let gzi = Gzi::open(Store::File(mapped)).ok()?;
+    gzi.inflated_len(raw).is_ok().then_some(gzi)
+}

@@ -1,0 +1,78 @@
+//! Bytes that are collected before their place is known: in memory while they are few, in an unnamed file when many.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use tempfile::SpooledTempFile;
+
+/// A growing run of bytes whose memory is bounded.
+#[derive(Debug)]
+pub struct Spool {
+    file: SpooledTempFile,
+    len: u64,
+}
+
+impl Spool {
+    /// A spool that holds `in_memory` bytes before it moves to an unnamed file in `folder`.
+    #[must_use]
+    pub fn new(folder: &Path, in_memory: usize) -> Self {
+        Self { file: SpooledTempFile::new_in(in_memory, folder), len: 0 }
+    }
+
+    /// How many bytes it holds.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds bytes at the end.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Reads bytes from the middle. The next [`Spool::append`] still adds at the end.
+    pub fn read_at(&mut self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        let read = self.file.read_exact(out);
+        self.file.seek(SeekFrom::Start(self.len))?;
+        read
+    }
+
+    /// Writes all of it to `out`.
+    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut self.file, out)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spool_reads_back_what_it_took_in_memory_and_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        for in_memory in [4, 1000] {
+            let mut spool = Spool::new(folder.path(), in_memory);
+            spool.append(b"abcdef").unwrap();
+            let mut middle = [0; 3];
+            spool.read_at(2, &mut middle).unwrap();
+            assert_eq!(&middle, b"cde");
+            spool.append(b"gh").unwrap();
+            let mut all = Vec::new();
+            spool.copy_to(&mut all).unwrap();
+            assert_eq!(all, b"abcdefgh");
+            assert_eq!(spool.len(), 8);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,69 @@
+//! Files that appear whole or not at all: written beside their name, then renamed.
+
+use std::fs::{File, Permissions};
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{Error, Result};
+
+/// A file under way to `path`. Dropped without [`WholeFile::publish`], it leaves what was there before.
+#[derive(Debug)]
+pub struct WholeFile {
+    path: PathBuf,
+    out: BufWriter<NamedTempFile>,
+}
+
+impl WholeFile {
+    /// Starts a file beside `path`, readable by whom the umask allows.
+    pub fn create(path: &Path) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let temp = tempfile::Builder::new()
+            .prefix(&format!(".{name}."))
+            .suffix(".part")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder(path))
+            .map_err(|e| Error::io(path, e))?;
+        Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, temp) })
+    }
+
+    /// The file as it stands, for reading what has been written and flushed so far.
+    pub fn reopen(&mut self) -> Result<File> {
+        self.out.flush().map_err(|e| Error::io(&self.path, e))?;
+        self.out.get_ref().reopen().map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Gives the file its name, replacing what was there.
+    pub fn publish(self) -> Result<PathBuf> {
+        let Self { path, out } = self;
+        let temp = out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
+        temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
+        Ok(path)
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Seek for WholeFile {
+    fn seek(&mut self, pos: io::SeekFrom) -> io::Result<u64> {
+        self.out.seek(pos)
+    }
+}
+
+/// The folder a path lies in.
+pub(crate) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,7 @@
+//! Pure arithmetic on an index: which bytes, in which order. Nothing here reads a file.
+
+pub mod address;
+pub mod batch;
+
+pub use address::Address;
+pub use batch::{Batch, Request};

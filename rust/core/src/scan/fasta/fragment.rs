@@ -1,0 +1,194 @@
+//! One chunk of a FASTA file, scanned without knowing what came before it.
+
+use super::header::Header;
+use super::lines::{Line, LineRun};
+use super::{Record, Rows};
+use crate::error::{Error, Result};
+use crate::scan::block::{BLOCK, masks};
+
+/// What a chunk holds. In file order: `head`, `lead`, `rows`, `open`, `tail`.
+#[derive(Debug)]
+pub(crate) struct Fragment<R> {
+    /// The bytes up to the first newline: the end of a line that may have started before.
+    pub head: Piece,
+    /// Whether a newline ended the head; if not, the head is all there is.
+    pub head_ends: bool,
+    /// Whole lines after the head that belong to a record from before.
+    pub lead: LineRun,
+    /// Records that start and end within the chunk.
+    pub rows: R,
+    /// Where the first header line of the chunk starts; the lead ends there.
+    pub first_header: Option<u64>,
+    /// The last record, which may go on after the chunk.
+    pub open: Option<Open>,
+    /// The bytes after the last newline: the start of a line that ends later.
+    pub tail: Piece,
+    /// What stopped the scan of this chunk.
+    pub fault: Option<Error>,
+}
+
+/// A record whose end has not been seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub id: String,
+    /// The record so far; its `end` is not known yet.
+    pub record: Record,
+}
+
+/// A part of a line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Piece {
+    pub at: u64,
+    pub len: u64,
+    /// Bytes that are not letters.
+    pub blanks: u64,
+    /// Whether the last byte is a carriage return.
+    pub carriage: bool,
+    pub first: u8,
+    /// The first byte that no sequence may hold, with its offset.
+    pub bad: Option<(u64, u8)>,
+}
+
+impl Piece {
+    fn of(bytes: &[u8], at: u64) -> Self {
+        let mut piece = Self { at, len: bytes.len() as u64, ..Self::default() };
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return piece };
+        piece.first = first;
+        piece.carriage = last == b'\r';
+        for block in (0..bytes.len()).step_by(BLOCK) {
+            let mut odd = masks(bytes, block).odd;
+            while odd != 0 {
+                let place = block + odd.trailing_zeros() as usize;
+                piece.blanks += 1;
+                if piece.bad.is_none() && !is_blank(bytes[place]) {
+                    piece.bad = Some((at + place as u64, bytes[place]));
+                }
+                odd &= odd - 1;
+            }
+        }
+        piece
+    }
+}
+
+/// What is dropped from sequence lines, as C's `isspace` has it.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// The error for a byte that no sequence may hold.
+#[cold]
+pub(crate) fn bad_byte(at: u64, byte: u8) -> Error {
+    let what = match byte {
+        0 => "a NUL byte".to_owned(),
+        128.. => format!("the byte 0x{byte:02x}, which is not ASCII"),
+        _ => format!("the control character 0x{byte:02x}"),
+    };
+    Error::format(at, format!("expected letters in a sequence line, found {what}"))
+}
+
+/// Scans one chunk that stands at `base`.
+pub(crate) fn scan<R: Rows>(bytes: &[u8], base: u64) -> Fragment<R> {
+    let newline = memchr::memchr(b'\n', bytes);
+    let head = Piece::of(&bytes[..newline.unwrap_or(bytes.len())], base);
+    let mut fragment = Fragment {
+        head,
+        head_ends: newline.is_some(),
+        lead: LineRun::default(),
+        rows: R::default(),
+        first_header: None,
+        open: None,
+        tail: Piece::default(),
+        fault: None,
+    };
+    if let Some(newline) = newline {
+        fragment.fault = body(bytes, base, newline + 1, &mut fragment).err();
+    }
+    fragment
+}
+
+/// Where a run of sequence lines stopped.
+enum Stop {
+    /// At a header line.
+    Header(usize),
+    /// At a line whose end is not in the chunk, or at the chunk's end.
+    Tail(usize),
+}
+
+/// Everything after the head: from here on, line starts are known.
+fn body<R: Rows>(bytes: &[u8], base: u64, from: usize, fragment: &mut Fragment<R>) -> Result<()> {
+    let mut stop = sequence_lines(bytes, base, from, &mut fragment.lead)?;
+    if let Stop::Header(at) = stop {
+        fragment.first_header = Some(base + at as u64);
+    }
+    loop {
+        let start = match stop {
+            Stop::Header(start) => start,
+            Stop::Tail(start) => {
+                fragment.tail = Piece::of(&bytes[start..], base + start as u64);
+                return Ok(());
+            }
+        };
+        let header_offset = base + start as u64;
+        let Some(newline) = memchr::memchr(b'\n', &bytes[start..]) else {
+            stop = Stop::Tail(start);
+            continue;
+        };
+        let header = Header::parse(&bytes[start..start + newline], header_offset)?;
+        let after = start + newline + 1;
+        let sequence_offset = base + after as u64;
+        let mut lines = LineRun::default();
+        stop = sequence_lines(bytes, base, after, &mut lines)?;
+        let (Stop::Header(end) | Stop::Tail(end)) = stop;
+        let end = base + end as u64;
+        let record = Record { header_offset, sequence_offset, end, lines, unnamed: header.is_empty };
+        match stop {
+            Stop::Header(_) => fragment.rows.push(&record, &header.id),
+            // The tail may go on with this record or start the next header: stitching tells.
+            Stop::Tail(_) => fragment.open = Some(Open { id: header.id.into_owned(), record }),
+        }
+    }
+}
+
+/// Adds whole sequence lines to `run`, from the line start `from` to the next header line or the last newline.
+fn sequence_lines(bytes: &[u8], base: u64, from: usize, run: &mut LineRun) -> Result<Stop> {
+    let mut line = from;
+    let mut blanks = 0;
+    let mut at = from;
+    let mut line_starts = 1_u64; // bit 0: the block's first byte starts a line
+    while at < bytes.len() {
+        let found = masks(bytes, at);
+        let headers = found.angle & (found.newline << 1 | line_starts);
+        // All bits below the lowest header, or all bits if there is none.
+        let ours = headers.wrapping_sub(1) & !headers;
+        let mut odd = found.odd & ours;
+        if odd == found.newline & ours {
+            while odd != 0 {
+                let newline = at + odd.trailing_zeros() as usize;
+                let carriage = blanks > 0 && bytes[newline - 1] == b'\r';
+                run.push(Line { at: base + line as u64, bytes: (newline + 1 - line) as u64, blanks, carriage });
+                (line, blanks) = (newline + 1, 0);
+                odd &= odd - 1;
+            }
+        } else {
+            while odd != 0 {
+                let place = at + odd.trailing_zeros() as usize;
+                match bytes[place] {
+                    b'\n' => {
+                        let carriage = blanks > 0 && bytes[place - 1] == b'\r';
+                        run.push(Line { at: base + line as u64, bytes: (place + 1 - line) as u64, blanks, carriage });
+                        (line, blanks) = (place + 1, 0);
+                    }
+                    byte if is_blank(byte) => blanks += 1,
+                    byte => return Err(bad_byte(base + place as u64, byte)),
+                }
+                odd &= odd - 1;
+            }
+        }
+        if headers != 0 {
+            return Ok(Stop::Header(at + headers.trailing_zeros() as usize));
+        }
+        line_starts = found.newline >> 63;
+        at += BLOCK;
+    }
+    Ok(Stop::Tail(line))
+}

@@ -1,0 +1,82 @@
+//! The header line of a record: its id is the first word.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+
+/// A header line, checked: valid UTF-8 without NUL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The whole line without `>` and line end.
+    pub text: &'a str,
+    /// The first word; where there is none, the byte offset of the `>` as text.
+    pub id: Cow<'a, str>,
+    /// Whether the line has no word at all.
+    pub is_empty: bool,
+}
+
+impl<'a> Header<'a> {
+    /// Reads a header line that stands at `offset`. `line` starts with `>`; a line end may follow.
+    pub fn parse(line: &'a [u8], offset: u64) -> Result<Self> {
+        let text = line
+            .strip_prefix(b">")
+            .ok_or_else(|| Error::format(offset, "expected a header line that starts with '>'"))?;
+        let text = trim_line_end(text);
+        let at = offset + 1;
+        if let Some(nul) = memchr::memchr(0, text) {
+            return Err(Error::format(at + nul as u64, "expected text in a header, found a NUL byte"));
+        }
+        let text = std::str::from_utf8(text).map_err(|e| {
+            let bad = e.valid_up_to();
+            Error::format(at + bad as u64, format!("expected a header in UTF-8, found the byte 0x{:02x}", text[bad]))
+        })?;
+        let word = first_word(text);
+        let id = if word.is_empty() { Cow::Owned(offset.to_string()) } else { Cow::Borrowed(word) };
+        Ok(Self { text, id, is_empty: word.is_empty() })
+    }
+}
+
+/// The first run of bytes that C's `isspace` does not call space.
+fn first_word(text: &str) -> &str {
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c');
+    let text = text.trim_start_matches(blank);
+    let end = text.bytes().position(|b| matches!(b, b' ' | b'\t'..=b'\r')).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn trim_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_the_first_word() {
+        for (line, text, id) in [
+            (&b">a b c\n"[..], "a b c", "a"),
+            (b"> a\tb\r\n", " a\tb", "a"),
+            (b">a", "a", "a"),
+            (b">a>b", "a>b", "a>b"),
+            (">\u{e9}t\u{e9} x".as_bytes(), "\u{e9}t\u{e9} x", "\u{e9}t\u{e9}"),
+            (b">\n", "", "7"),
+            (b">  \n", "  ", "7"),
+        ] {
+            let header = Header::parse(line, 7).unwrap();
+            assert_eq!((header.text, &*header.id), (text, id));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_at_their_place() {
+        for (line, message) in [
+            (&b">ab\xffc\n"[..], "<bytes>: byte 13: expected a header in UTF-8, found the byte 0xff"),
+            (b">a\0c\n", "<bytes>: byte 12: expected text in a header, found a NUL byte"),
+            (b"ACGT\n", "<bytes>: byte 10: expected a header line that starts with '>'"),
+        ] {
+            assert_eq!(Header::parse(line, 10).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Chunks in order become records: what a chunk could not know about its ends is settled here.
+
+use super::fragment::{Fragment, Open, Piece, bad_byte};
+use super::header::Header;
+use super::lines::{Line, LineRun};
+use super::{Record, Rows, Sink};
+use crate::error::{Error, Result};
+use crate::io::{Scratch, Source};
+
+/// The line that the bytes seen so far end in.
+#[derive(Debug, Clone, Copy)]
+enum Current {
+    /// None: the last byte was a newline, or there was no byte yet.
+    Start,
+    /// A header that starts at this offset.
+    Header(u64),
+    /// A line of letters.
+    Sequence(Line),
+}
+
+/// Takes fragments in order and gives whole records to a sink.
+pub(crate) struct Stitcher<'a, S> {
+    source: &'a dyn Source,
+    sink: &'a mut S,
+    current: Current,
+    open: Option<Open>,
+    /// Where the bytes seen so far end.
+    at: u64,
+}
+
+impl<'a, S: Sink> Stitcher<'a, S> {
+    pub fn new(source: &'a dyn Source, sink: &'a mut S) -> Self {
+        Self { source, sink, current: Current::Start, open: None, at: 0 }
+    }
+
+    pub fn take(&mut self, fragment: Fragment<S::Rows>) -> Result<()> {
+        self.piece(&fragment.head)?;
+        if !fragment.head_ends {
+            return Ok(());
+        }
+        self.newline()?;
+        self.lead(&fragment.lead)?;
+        if let Some(at) = fragment.first_header {
+            self.close(at)?;
+            self.sink.take(fragment.rows)?;
+            self.open = fragment.open;
+        }
+        if let Some(fault) = fragment.fault {
+            return Err(fault);
+        }
+        self.piece(&fragment.tail)
+    }
+
+    pub fn finish(mut self) -> Result<()> {
+        if !matches!(self.current, Current::Start) {
+            self.newline()?;
+        }
+        self.close(self.source.len())
+    }
+
+    fn piece(&mut self, piece: &Piece) -> Result<()> {
+        if piece.len == 0 {
+            return Ok(());
+        }
+        self.at = piece.at + piece.len;
+        if matches!(self.current, Current::Start) {
+            self.current = if piece.first == b'>' {
+                self.close(piece.at)?;
+                Current::Header(piece.at)
+            } else {
+                Current::Sequence(Line { at: piece.at, bytes: 0, blanks: 0, carriage: false })
+            };
+        }
+        if let Current::Sequence(line) = &mut self.current {
+            if self.open.is_none() && piece.blanks < piece.len {
+                return Err(before_first_header(self.source, line.at));
+            }
+            if let Some((at, byte)) = piece.bad {
+                return Err(bad_byte(at, byte));
+            }
+            line.bytes += piece.len;
+            line.blanks += piece.blanks;
+            line.carriage = piece.carriage;
+        }
+        Ok(())
+    }
+
+    /// The current line has ended, by a newline or by the end of the file.
+    fn newline(&mut self) -> Result<()> {
+        let line = match std::mem::replace(&mut self.current, Current::Start) {
+            Current::Header(offset) => {
+                self.at += 1;
+                return self.open_record(offset, self.at);
+            }
+            Current::Start => Line { at: self.at, bytes: 1, blanks: 0, carriage: false },
+            Current::Sequence(line) => Line { bytes: line.bytes + 1, ..line },
+        };
+        self.at += 1;
+        if let Some(open) = &mut self.open {
+            open.record.lines.push(line);
+        }
+        Ok(())
+    }
+
+    fn lead(&mut self, lead: &LineRun) -> Result<()> {
+        match &mut self.open {
+            Some(open) => open.record.lines.join(lead),
+            None if lead.lines > 0 => return Err(before_first_header(self.source, lead.first_at)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A header line from `offset` to `after` has been seen whole, in however many chunks.
+    fn open_record(&mut self, offset: u64, after: u64) -> Result<()> {
+        let sequence_offset = after.min(self.source.len());
+        let mut scratch = Scratch::default();
+        let header = Header::parse(self.source.bytes(offset..sequence_offset, &mut scratch)?, offset)?;
+        let lines = LineRun::default();
+        let record = Record { header_offset: offset, sequence_offset, end: offset, lines, unnamed: header.is_empty };
+        self.open = Some(Open { id: header.id.into_owned(), record });
+        Ok(())
+    }
+
+    /// Gives the open record, which ends at `end`, to the sink.
+    fn close(&mut self, end: u64) -> Result<()> {
+        let Some(Open { id, record }) = self.open.take() else { return Ok(()) };
+        let mut rows = S::Rows::default();
+        rows.push(&Record { end, ..record }, &id);
+        self.sink.take(rows)
+    }
+}
+
+#[cold]
+fn before_first_header(source: &dyn Source, at: u64) -> Error {
+    let mut scratch = Scratch::default();
+    let start = source.bytes(at..source.len().min(at + 4), &mut scratch).unwrap_or(b"");
+    let found = match start {
+        [b'@', ..] => "'@': this looks like FASTQ, which seekset does not read; convert it to FASTA".to_owned(),
+        [0xef, 0xbb, 0xbf, ..] => "a UTF-8 byte-order mark; remove the first three bytes".to_owned(),
+        [byte, ..] if byte.is_ascii_graphic() => format!("'{}'", char::from(*byte)),
+        [byte, ..] => format!("the byte 0x{byte:02x}"),
+        [] => "nothing".to_owned(),
+    };
+    Error::format(at, format!("expected '>' before any other text, found {found}"))
+}

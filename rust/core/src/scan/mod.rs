@@ -1,0 +1,7 @@
+//! Reads bytes once and finds record boundaries.
+//!
+//! Nothing here knows of paths, torch or Python: scanners take bytes and give rows in file order.
+
+pub mod block;
+pub mod chunks;
+pub mod fasta;
