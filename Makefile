@@ -47,7 +47,7 @@ setup: $(VENV)/.built ## Make .venv and build the extension into it
 # --- the two commands -----------------------------------------------------------------------------------------------
 
 demo: $(VENV)/.built ## See the main job end to end, on generated data
-	$(BIN)/python -m demo
+	$(BIN)/seekset demo
 
 test: test-rust test-python ## Run all tests
 

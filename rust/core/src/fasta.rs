@@ -1,6 +1,5 @@
 //! A FASTA file and its index behind one handle.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -184,17 +183,17 @@ impl Fasta {
         let offsets = layout::offsets(batch.letters(), 0);
         let mut bytes = vec![0; *offsets.last().unwrap_or(&0) as usize];
         let slots = layout::ragged(&mut bytes, batch.letters(), 1, layout::Ends { prefix: &[], suffix: &[] })?;
-        gather::gather(&*self.source, batch, &Raw, slots)?;
+        gather::gather(&*self.source, &batch, &Raw, slots)?;
         Ok((bytes, offsets))
     }
 
     /// Resolves requests to addresses.
-    pub fn plan(&self, requests: &[Request]) -> Result<Batch> {
+    pub fn plan<'a>(&'a self, requests: &'a [Request]) -> Result<Batch<'a>> {
         Batch::plan(&self.index, requests).map_err(|e| self.named(e))
     }
 
     /// Fills `slots`, which [`layout`] cuts out of an output, with what `kernel` makes of the batch's letters.
-    pub fn gather<K: Kernel>(&self, batch: Batch, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
+    pub fn gather<K: Kernel>(&self, batch: &Batch<'_>, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
         gather::gather(&*self.source, batch, kernel, slots).map_err(|e| self.named(e))
     }
 
@@ -317,13 +316,4 @@ pub fn count(path: &Path, threads: usize) -> Result<(u64, u64)> {
     let mut total = Count::default();
     fasta::scan(&*opened.source, threads, &Unwatched, &mut total).map_err(|e| e.in_file(path))?;
     Ok((total.0, total.1))
-}
-
-/// Writes letters as FASTA lines of `width`.
-pub fn write_wrapped(out: &mut impl Write, letters: &[u8], width: usize) -> std::io::Result<()> {
-    for line in letters.chunks(width.max(1)) {
-        out.write_all(line)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
 }

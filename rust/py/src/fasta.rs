@@ -203,9 +203,10 @@ impl Fasta {
         let request = Request { row, start, letters: end.saturating_sub(start), reverse: true };
         let (letters, _) = py
             .detach(|| {
-                let batch = self.inner.plan(&[request])?;
+                let requests = [request];
+                let batch = self.inner.plan(&requests)?;
                 let mut letters = vec![0; batch.letters()[0] as usize];
-                self.inner.gather(batch, &seekset_core::gather::Raw, vec![&mut letters])?;
+                self.inner.gather(&batch, &seekset_core::gather::Raw, vec![&mut letters])?;
                 Ok::<_, seekset_core::Error>((letters, ()))
             })
             .or_raise(py)?;

@@ -1,6 +1,6 @@
 //! Gathers into numpy arrays: one generic path for every dtype, ragged and rectangular.
 
-use numpy::{Element, PyArray, PyArray1, PyReadonlyArray1, PyReadwriteArrayDyn};
+use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadwriteArrayDyn};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -97,24 +97,24 @@ pub fn gather<'py>(
                 return Err(PyValueError::new_err("unknown=\"quarter\" needs dtype float32"));
             }
             let kernel = OneHot::new(alphabet, 0_u8, 1, 0).or_raise(py)?;
-            run(py, fasta, batch, &kernel, shape, &Around::none(0), out)
+            run(py, fasta, &batch, &kernel, shape, &Around::none(0), out)
         }
         (None, Some(alphabet), "float32") => {
             let kernel = OneHot::new(alphabet, 0.0_f32, 1.0, encoding.unknown).or_raise(py)?;
-            run(py, fasta, batch, &kernel, shape, &Around::none(0.0), out)
+            run(py, fasta, &batch, &kernel, shape, &Around::none(0.0), out)
         }
         (None, Some(_), dtype) => Err(PyValueError::new_err(format!("one_hot gives uint8 or float32, not {dtype}"))),
         (None, None, "uint8") => {
             let pad = u8::try_from(encoding.pad.unwrap_or(0))
                 .map_err(|_| PyValueError::new_err("pad must fit into uint8"))?;
-            run(py, fasta, batch, &Raw, shape, &Around::none(pad), out)
+            run(py, fasta, &batch, &Raw, shape, &Around::none(pad), out)
         }
         (None, None, dtype) => {
             Err(PyValueError::new_err(format!("letters as they are come as uint8, not {dtype}; give tokens")))
         }
-        (Some(table), None, "uint8") => tokens::<u8>(py, fasta, batch, table, shape, encoding, out),
-        (Some(table), None, "int32") => tokens::<i32>(py, fasta, batch, table, shape, encoding, out),
-        (Some(table), None, "int64") => tokens::<i64>(py, fasta, batch, table, shape, encoding, out),
+        (Some(table), None, "uint8") => tokens::<u8>(py, fasta, &batch, table, shape, encoding, out),
+        (Some(table), None, "int32") => tokens::<i32>(py, fasta, &batch, table, shape, encoding, out),
+        (Some(table), None, "int64") => tokens::<i64>(py, fasta, &batch, table, shape, encoding, out),
         (Some(_), None, dtype) => {
             Err(PyValueError::new_err(format!("dtype must be uint8, int32 or int64, not {dtype}")))
         }
@@ -137,7 +137,7 @@ impl<T> Around<T> {
 fn tokens<'py, T: Id + Element>(
     py: Python<'py>,
     fasta: &Fasta,
-    batch: Batch,
+    batch: &Batch<'_>,
     table: &TokenTable,
     shape: Shape,
     encoding: &Encoding<'_>,
@@ -161,7 +161,7 @@ fn tokens<'py, T: Id + Element>(
 fn run<'py, K: Kernel>(
     py: Python<'py>,
     fasta: &Fasta,
-    batch: Batch,
+    batch: &Batch<'_>,
     kernel: &K,
     shape: Shape,
     around: &Around<K::Out>,
@@ -183,8 +183,8 @@ where
     let dims = if width == 1 { &dims[..dims.len() - 1] } else { &dims[..] };
     let array = match out {
         Some(out) => out.clone(),
-        // Zeroed pages come from the kernel as they are touched: this costs no pass of its own.
-        None => PyArray::<K::Out, _>::zeros(py, dims, false).into_any(),
+        // numpy's own `empty` asks for huge pages where it helps, and every value is written below.
+        None => py.import("numpy")?.getattr("empty")?.call1((PyTuple::new(py, dims)?, numpy::dtype::<K::Out>(py)))?,
     };
     let mut borrowed: PyReadwriteArrayDyn<'_, K::Out> = array
         .extract()

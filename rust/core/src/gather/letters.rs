@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::io::{Scratch, Source};
 use crate::plan::Address;
-use crate::scan::block::{BLOCK, masks};
+use crate::scan::block::{BLOCK, odd};
 
 /// Letters asked of a source at a time, which bounds what a source that copies needs.
 const STEP: u64 = 1 << 18;
@@ -111,7 +111,7 @@ fn runs(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         }
         let start = at;
         while at < bytes.len() {
-            let odd = masks(bytes, at).odd;
+            let odd = odd(bytes, at);
             if odd != 0 {
                 at += odd.trailing_zeros() as usize;
                 break;

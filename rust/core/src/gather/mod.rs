@@ -13,83 +13,108 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::io::{Scratch, Source, threads};
-use crate::plan::Batch;
-use crate::plan::batch::Piece;
+use crate::plan::Address;
+use crate::plan::batch::{Batch, Part};
 
 /// Batches of fewer letters are copied on the calling thread: handing over would cost more.
 const FEW_LETTERS: u64 = 1 << 16;
 
-/// Pieces that one thread takes at a time.
-const PIECES_AT_ONCE: usize = 64;
+/// Jobs that one thread takes at a time.
+const TAKEN: usize = 256;
+
+/// Jobs whose addresses are worked out, and whose bytes are asked for, before the first of them is copied. Records lie
+/// far apart: waiting for each one's first bytes would take longer than copying it.
+const AHEAD: usize = 16;
+
+/// Bytes asked for ahead; the processor itself goes on fetching what is read in order.
+const PREFETCHED: u64 = 512;
 
 /// Letters that are under way, with the place they go to.
 struct Job<'a, T> {
-    piece: Piece,
+    part: Part,
     out: &'a mut [T],
 }
 
 /// Fills `slots`, one per request of the batch and exactly as long as its letters need, in any number of threads.
-pub fn gather<K: Kernel>(source: &dyn Source, batch: Batch, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
+pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
     source.check_unchanged()?;
-    let (pieces, letters) = batch.into_parts();
-    let total: u64 = letters.iter().sum();
-    let mut jobs = jobs(pieces, &letters, kernel.width(), slots)?;
-    let run = |scratch: &mut Scratch, job: &mut Job<'_, K::Out>| copy(source, kernel, scratch, job);
-    if total < FEW_LETTERS {
-        let mut scratch = Scratch::default();
-        return jobs.iter_mut().try_for_each(|job| run(&mut scratch, job));
+    let mut jobs = jobs(batch, kernel.width(), slots)?;
+    let run = |scratch: &mut Scratch, jobs: &mut [Job<'_, K::Out>]| {
+        jobs.chunks_mut(AHEAD).try_for_each(|jobs| copy_some(source, batch, kernel, scratch, jobs))
+    };
+    if batch.letters().iter().sum::<u64>() < FEW_LETTERS {
+        return run(&mut Scratch::default(), &mut jobs);
     }
-    threads::in_pool(|| {
-        jobs.par_chunks_mut(PIECES_AT_ONCE)
-            .try_for_each_init(Scratch::default, |scratch, jobs| jobs.iter_mut().try_for_each(|job| run(scratch, job)))
-    })
+    threads::in_pool(|| jobs.par_chunks_mut(TAKEN).try_for_each_init(Scratch::default, run))
 }
 
-/// Gives every piece its part of its request's slot.
-fn jobs<'a, T>(pieces: Vec<Piece>, letters: &[u64], width: usize, slots: Vec<&'a mut [T]>) -> Result<Vec<Job<'a, T>>> {
+/// Gives every part its place in its request's slot.
+fn jobs<'a, T>(batch: &Batch<'_>, width: usize, slots: Vec<&'a mut [T]>) -> Result<Vec<Job<'a, T>>> {
+    let letters = batch.letters();
     let fits = slots.len() == letters.len()
         && slots.iter().zip(letters).all(|(slot, &n)| slot.len() as u64 == n * width as u64);
     if !fits {
         return Err(Error::Mismatch("the output does not have the shape that the rows need".to_owned()));
     }
     let mut slots: Vec<Option<&mut [T]>> = slots.into_iter().map(Some).collect();
-    let jobs = pieces.into_iter().map(|piece| {
-        // Pieces of one request come in order: each takes its part off the front, or off the back when reversed.
-        let slot = slots[piece.request].take().unwrap_or_default();
-        let len = piece.address.letters() as usize * width;
-        let (out, rest) = if piece.reverse {
-            let (rest, out) = slot.split_at_mut(slot.len() - len);
-            (out, rest)
-        } else {
-            slot.split_at_mut(len)
-        };
-        slots[piece.request] = Some(rest);
-        Job { piece, out }
+    let jobs = batch.parts().iter().map(|&part| {
+        let slot = slots[part.request].take().unwrap_or_default();
+        let (out, rest) = take(slot, part.letters as usize * width, batch.is_reversed(&part));
+        slots[part.request] = Some(rest);
+        Job { part, out }
     });
     Ok(jobs.collect())
 }
 
-fn copy<K: Kernel>(source: &dyn Source, kernel: &K, scratch: &mut Scratch, job: &mut Job<'_, K::Out>) -> Result<()> {
-    let Job { piece, out } = job;
-    let (width, reverse) = (kernel.width(), piece.reverse);
-    let mut left = &mut **out;
+/// Takes `len` values off the front of a slot; off its back when letters come in reverse.
+fn take<T>(slot: &mut [T], len: usize, reverse: bool) -> (&mut [T], &mut [T]) {
+    if reverse {
+        let (rest, taken) = slot.split_at_mut(slot.len() - len);
+        (taken, rest)
+    } else {
+        slot.split_at_mut(len)
+    }
+}
+
+fn copy_some<K: Kernel>(
+    source: &dyn Source,
+    batch: &Batch<'_>,
+    kernel: &K,
+    scratch: &mut Scratch,
+    jobs: &mut [Job<'_, K::Out>],
+) -> Result<()> {
+    let mut addresses = [None; AHEAD];
+    for (address, job) in addresses.iter_mut().zip(&*jobs) {
+        let found = batch.address(&job.part)?;
+        source.prefetch(found.offset(), found.letters().min(PREFETCHED));
+        *address = Some(found);
+    }
+    for (job, address) in jobs.iter_mut().zip(addresses.iter().flatten()) {
+        copy(source, address, kernel, scratch, job, batch.is_reversed(&job.part))?;
+    }
+    Ok(())
+}
+
+fn copy<K: Kernel>(
+    source: &dyn Source,
+    address: &Address,
+    kernel: &K,
+    scratch: &mut Scratch,
+    job: &mut Job<'_, K::Out>,
+    reverse: bool,
+) -> Result<()> {
+    let (width, part) = (kernel.width(), job.part);
+    let mut left = &mut *job.out;
     let mut done = 0;
-    letters::each_run(source, &piece.address, scratch, |letters| {
-        let len = letters.len() * width;
-        let slot = std::mem::take(&mut left);
-        let (now, rest) = if reverse {
-            let (rest, now) = slot.split_at_mut(slot.len() - len);
-            (now, rest)
-        } else {
-            slot.split_at_mut(len)
-        };
+    letters::each_run(source, address, scratch, |letters| {
+        let (now, rest) = take(std::mem::take(&mut left), letters.len() * width, reverse);
         left = rest;
         let written = if reverse { kernel.write_reversed(letters, now) } else { kernel.write(letters, now) };
-        let position = piece.start + done;
+        let position = part.start + done;
         done += letters.len() as u64;
         written.map_err(|at| Error::UnknownLetter {
             table: kernel.name().to_owned(),
-            row: piece.row,
+            row: part.row,
             id: None,
             position: position + at as u64,
             letter: char::from(letters[at]),

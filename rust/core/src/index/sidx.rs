@@ -374,21 +374,33 @@ impl Sidx {
 
     fn number<T: bytemuck::Pod>(&self, buffer: usize, row: u64) -> Result<T> {
         let value = usize::try_from(row).ok().and_then(|row| self.columns.numbers(buffer).get(row).copied());
-        value.ok_or(Error::RowOutOfRange { row: row as i64, rows: self.len() })
+        value.ok_or_else(|| self.out_of_range(row))
     }
 
     /// Where record `row` lies. A damaged row is an error.
     #[inline]
     pub fn entry(&self, row: u64) -> Result<Entry> {
+        let (entry, check) = self.unchecked_entry(row).ok_or_else(|| self.out_of_range(row))?;
+        let marks = if entry.is_uneven() { check_marks(self.marks(row)?) } else { 0 };
+        if check ^ marks == entry.check() { Ok(entry) } else { Err(damaged(row)) }
+    }
+
+    #[inline]
+    fn unchecked_entry(&self, row: u64) -> Option<(Entry, u32)> {
+        let (columns, row) = (&self.columns, usize::try_from(row).ok()?);
         let entry = Entry {
-            length: self.number(LENGTH, row)?,
-            header_offset: self.number(HEADER_OFFSET, row)?,
-            sequence_offset: self.number(SEQUENCE_OFFSET, row)?,
-            line_bases: self.number(LINE_BASES, row)?,
-            line_bytes: self.number(LINE_BYTES, row)?,
+            length: *columns.numbers(LENGTH).get(row)?,
+            header_offset: *columns.numbers(HEADER_OFFSET).get(row)?,
+            sequence_offset: *columns.numbers(SEQUENCE_OFFSET).get(row)?,
+            line_bases: *columns.numbers(LINE_BASES).get(row)?,
+            line_bytes: *columns.numbers(LINE_BYTES).get(row)?,
         };
-        let check = self.number::<u32>(CHECK, row)? ^ check_marks(self.marks(row)?);
-        if check == entry.check() { Ok(entry) } else { Err(damaged(row)) }
+        Some((entry, *columns.numbers(CHECK).get(row)?))
+    }
+
+    #[cold]
+    fn out_of_range(&self, row: u64) -> Error {
+        Error::RowOutOfRange { row: row as i64, rows: self.len() }
     }
 
     /// The marks of record `row`; none unless its lines are uneven and many.

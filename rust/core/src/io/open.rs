@@ -57,11 +57,11 @@ impl Source for Shared {
     fn bytes<'a>(&'a self, range: std::ops::Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
         self.0.bytes(range, scratch)
     }
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.0.prefetch(offset, len);
+    }
     fn check_unchanged(&self) -> Result<()> {
         self.0.check_unchanged()
-    }
-    fn advise_sequential(&self, sequential: bool) {
-        self.0.advise_sequential(sequential);
     }
 }
 

@@ -33,11 +33,11 @@ pub trait Source: Send + Sync {
         at.saturating_add(want).min(self.len())
     }
 
+    /// Says that `len` bytes from `offset` on will be wanted shortly. Costs next to nothing, promises nothing.
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+
     /// An error if the file is not what it was when it was opened.
     fn check_unchanged(&self) -> Result<()>;
-
-    /// Says that the whole is about to be read once, in order (`true`), or here and there (`false`).
-    fn advise_sequential(&self, _sequential: bool) {}
 }
 
 /// Checks a range against a length before anything is cast or sliced.

@@ -64,6 +64,14 @@ impl Address {
         Self::Even { offset, letters, room: line_bases - column, line_bases, gap }
     }
 
+    /// Where it starts.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        match *self {
+            Self::Even { offset, .. } | Self::Uneven { offset, .. } => offset,
+        }
+    }
+
     /// How many letters it covers.
     #[must_use]
     pub fn letters(&self) -> u64 {

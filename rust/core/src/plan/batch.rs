@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::index::sidx::Sidx;
 use crate::io::threads;
 
-/// Windows longer than this are cut into pieces that several threads can work on.
-const PIECE: u64 = 1 << 20;
+/// Windows longer than this are cut into parts that several threads can work on.
+const PART: u64 = 1 << 20;
 
-/// Requests below this number are resolved on the calling thread.
+/// Requests below this number are planned on the calling thread.
 const FEW: usize = 2048;
 
 /// Letters `start..start + letters` of a record; fewer where the record ends before.
@@ -34,56 +34,49 @@ impl Request {
     }
 }
 
-/// A piece of a request with its address.
-#[derive(Debug, Clone, Copy)]
-pub struct Piece {
-    /// Which request it belongs to.
-    pub request: usize,
+/// A request, or a part of a long one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
     /// The record's row.
     pub row: u64,
     /// The first letter, counted in the record.
     pub start: u64,
-    /// How many letters of the request come before it.
-    pub before: u64,
-    /// Whether the request is for the reverse complement.
-    pub reverse: bool,
-    /// Where it lies.
-    pub address: Address,
+    /// Which request it belongs to.
+    pub request: usize,
+    /// How many letters it has.
+    pub letters: u64,
 }
 
-/// Requests resolved to addresses.
+/// Requests sorted by where they lie, with the number of letters of each known.
+///
+/// Addresses are worked out one by one as they are needed ([`Batch::address`]): a batch costs little more than its list.
 #[derive(Debug)]
-pub struct Batch {
-    /// In the order in which they lie in the file.
-    pieces: Vec<Piece>,
-    /// Letters of each request, in the order asked.
+pub struct Batch<'a> {
+    index: &'a Sidx,
+    requests: &'a [Request],
+    parts: Vec<Part>,
     letters: Vec<u64>,
 }
 
-impl Batch {
-    /// Resolves requests. The order asked for stays the order of the results.
-    pub fn plan(index: &Sidx, requests: &[Request]) -> Result<Self> {
-        let order = file_order(requests);
-        let resolve = |&request: &usize| resolve(index, requests, request);
-        let resolved: Vec<Resolved> = if requests.len() <= FEW {
-            order.iter().map(resolve).collect::<Result<_>>()?
-        } else {
-            threads::in_pool(|| order.par_iter().map(resolve).collect::<Result<_>>())?
-        };
-        let mut letters = vec![0; requests.len()];
-        let mut pieces = Vec::with_capacity(requests.len());
-        for one in resolved {
-            letters[one.piece.request] = one.piece.address.letters();
-            match one.more {
-                None => pieces.push(one.piece),
-                Some(more) => {
-                    letters[one.piece.request] += more.iter().map(|piece| piece.address.letters()).sum::<u64>();
-                    pieces.push(one.piece);
-                    pieces.extend(more);
-                }
+impl<'a> Batch<'a> {
+    /// Plans requests. The order asked for stays the order of the results.
+    pub fn plan(index: &'a Sidx, requests: &'a [Request]) -> Result<Self> {
+        let letters = letters(index, requests)?;
+        let mut parts = Vec::with_capacity(requests.len());
+        for (request, (wanted, &letters)) in requests.iter().zip(&letters).enumerate() {
+            let &Request { row, start, .. } = wanted;
+            parts.push(Part { row, start, request, letters: letters.min(PART) });
+            for done in (PART..letters).step_by(PART as usize) {
+                parts.push(Part { row, start: start + done, request, letters: PART.min(letters - done) });
             }
         }
-        Ok(Self { pieces, letters })
+        // Rows are in file order.
+        if parts.len() <= FEW {
+            parts.sort_unstable();
+        } else {
+            threads::in_pool(|| parts.par_sort_unstable());
+        }
+        Ok(Self { index, requests, parts, letters })
     }
 
     /// Letters of each request, in the order asked.
@@ -92,52 +85,52 @@ impl Batch {
         &self.letters
     }
 
-    /// The pieces in the order of the file.
+    /// All parts, in the order of the file. Parts of one request come in order.
     #[must_use]
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
-    /// The same batch as a list of pieces in the order of the file and the letters of each request.
+    /// Whether a part is to be given as its reverse complement.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<Piece>, Vec<u64>) {
-        (self.pieces, self.letters)
+    pub fn is_reversed(&self, part: &Part) -> bool {
+        self.requests[part.request].reverse
+    }
+
+    /// Where a part lies.
+    #[inline]
+    pub fn address(&self, part: &Part) -> Result<Address> {
+        let entry = self.index.entry(part.row)?;
+        Address::window(self.index, part.row, &entry, part.start, part.letters)
     }
 }
 
-/// The numbers of the requests, sorted by where they lie: rows are in file order.
-fn file_order(requests: &[Request]) -> Vec<usize> {
-    let key = |&k: &usize| (requests[k].row, requests[k].start);
-    let mut order: Vec<usize> = (0..requests.len()).collect();
-    if requests.len() <= FEW {
-        order.sort_unstable_by_key(key);
+/// How many letters each request has.
+fn letters(index: &Sidx, requests: &[Request]) -> Result<Vec<u64>> {
+    let lengths = index.lengths();
+    let one = |request: &Request| {
+        let length = lengths.get(request.row as usize).copied();
+        length.and_then(|length| length.checked_sub(request.start)).map_or(u64::MAX, |left| left.min(request.letters))
+    };
+    let letters: Vec<u64> = if requests.len() <= FEW {
+        requests.iter().map(one).collect()
     } else {
-        threads::in_pool(|| order.par_sort_unstable_by_key(key));
+        threads::in_pool(|| requests.par_iter().map(one).collect())
+    };
+    match letters.iter().position(|&letters| letters == u64::MAX) {
+        None => Ok(letters),
+        Some(wrong) => Err(out_of_reach(index, requests[wrong])),
     }
-    order
 }
 
-/// A request's first piece, and the rest where it was cut.
-struct Resolved {
-    piece: Piece,
-    more: Option<Vec<Piece>>,
-}
-
-fn resolve(index: &Sidx, requests: &[Request], request: usize) -> Result<Resolved> {
-    let Request { row, start, letters, reverse } = requests[request];
-    let entry = index.entry(row)?;
-    let available = entry.length.checked_sub(start).ok_or_else(|| {
-        Error::Mismatch(format!("a window starts at letter {start} of row {row}, which has {} letters", entry.length))
-    })?;
-    let letters = letters.min(available);
-    let piece = |before: u64| {
-        let address = Address::window(index, row, &entry, start + before, PIECE.min(letters - before))?;
-        Ok(Piece { request, row, start: start + before, before, reverse, address })
-    };
-    let more = if letters <= PIECE {
-        None
-    } else {
-        Some((PIECE..letters).step_by(PIECE as usize).map(piece).collect::<Result<_>>()?)
-    };
-    Ok(Resolved { piece: piece(0)?, more })
+#[cold]
+fn out_of_reach(index: &Sidx, request: Request) -> Error {
+    let Request { row, start, .. } = request;
+    match index.entry(row) {
+        Err(error) => error,
+        Ok(entry) => {
+            let length = entry.length;
+            Error::Mismatch(format!("a window starts at letter {start} of row {row}, which has {length} letters"))
+        }
+    }
 }

@@ -39,18 +39,15 @@ pub(crate) fn in_order<T: Send>(
     work: impl Fn(Range<u64>, &[u8]) -> Result<T> + Sync,
     mut consume: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    source.advise_sequential(true);
     let run = |range: Range<u64>, scratch: &mut Scratch| {
         source.check_unchanged()?;
         work(range.clone(), source.bytes(range, scratch)?)
     };
-    let result = if threads <= 1 || source.len() <= CHUNK {
+    if threads <= 1 || source.len() <= CHUNK {
         on_this_thread(source, watch, run, &mut consume)
     } else {
         on_threads(source, threads, watch, run, &mut consume)
-    };
-    source.advise_sequential(false);
-    result
+    }
 }
 
 /// Tells the watcher now and then.

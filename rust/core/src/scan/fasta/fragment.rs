@@ -1,10 +1,10 @@
 //! One chunk of a FASTA file, scanned without knowing what came before it.
 
-use super::header::Header;
+use super::header::{self, Name};
 use super::lines::{Line, LineRun};
 use super::{Record, Rows};
 use crate::error::{Error, Result};
-use crate::scan::block::{BLOCK, masks};
+use crate::scan::block::{BLOCK, odd};
 
 /// What a chunk holds. In file order: `head`, `lead`, `rows`, `open`, `tail`.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Piece {
         piece.first = first;
         piece.carriage = last == b'\r';
         for block in (0..bytes.len()).step_by(BLOCK) {
-            let mut odd = masks(bytes, block).odd;
+            let mut odd = odd(bytes, block);
             while odd != 0 {
                 let place = block + odd.trailing_zeros() as usize;
                 piece.blanks += 1;
@@ -129,66 +129,68 @@ fn body<R: Rows>(bytes: &[u8], base: u64, from: usize, fragment: &mut Fragment<R
             }
         };
         let header_offset = base + start as u64;
-        let Some(newline) = memchr::memchr(b'\n', &bytes[start..]) else {
+        let Some(Name { id, unnamed, line }) = header::name(&bytes[start..], header_offset)? else {
             stop = Stop::Tail(start);
             continue;
         };
-        let header = Header::parse(&bytes[start..start + newline], header_offset)?;
-        let after = start + newline + 1;
+        let after = start + line + 1;
         let sequence_offset = base + after as u64;
         let mut lines = LineRun::default();
         stop = sequence_lines(bytes, base, after, &mut lines)?;
         let (Stop::Header(end) | Stop::Tail(end)) = stop;
         let end = base + end as u64;
-        let record = Record { header_offset, sequence_offset, end, lines, unnamed: header.is_empty };
+        let record = Record { header_offset, sequence_offset, end, lines, unnamed };
         match stop {
-            Stop::Header(_) => fragment.rows.push(&record, &header.id),
+            Stop::Header(_) => fragment.rows.push(&record, &id),
             // The tail may go on with this record or start the next header: stitching tells.
-            Stop::Tail(_) => fragment.open = Some(Open { id: header.id.into_owned(), record }),
+            Stop::Tail(_) => fragment.open = Some(Open { id: id.into_owned(), record }),
         }
     }
 }
 
 /// Adds whole sequence lines to `run`, from the line start `from` to the next header line or the last newline.
 fn sequence_lines(bytes: &[u8], base: u64, from: usize, run: &mut LineRun) -> Result<Stop> {
-    let mut line = from;
-    let mut blanks = 0;
-    let mut at = from;
-    let mut line_starts = 1_u64; // bit 0: the block's first byte starts a line
-    while at < bytes.len() {
-        let found = masks(bytes, at);
-        let headers = found.angle & (found.newline << 1 | line_starts);
-        // All bits below the lowest header, or all bits if there is none.
-        let ours = headers.wrapping_sub(1) & !headers;
-        let mut odd = found.odd & ours;
-        if odd == found.newline & ours {
-            while odd != 0 {
-                let newline = at + odd.trailing_zeros() as usize;
-                let carriage = blanks > 0 && bytes[newline - 1] == b'\r';
-                run.push(Line { at: base + line as u64, bytes: (newline + 1 - line) as u64, blanks, carriage });
-                (line, blanks) = (newline + 1, 0);
-                odd &= odd - 1;
-            }
+    let mut start = from;
+    while let Some(&first) = bytes.get(start) {
+        if first == b'>' {
+            return Ok(Stop::Header(start));
+        }
+        // Most lines hold nothing but letters up to a newline within one block.
+        let letters = odd(bytes, start).trailing_zeros() as usize;
+        let line = if bytes.get(start + letters) == Some(&b'\n') {
+            Line { at: base + start as u64, bytes: letters as u64 + 1, blanks: 0, carriage: false }
         } else {
-            while odd != 0 {
-                let place = at + odd.trailing_zeros() as usize;
-                match bytes[place] {
-                    b'\n' => {
-                        let carriage = blanks > 0 && bytes[place - 1] == b'\r';
-                        run.push(Line { at: base + line as u64, bytes: (place + 1 - line) as u64, blanks, carriage });
-                        (line, blanks) = (place + 1, 0);
-                    }
-                    byte if is_blank(byte) => blanks += 1,
-                    byte => return Err(bad_byte(base + place as u64, byte)),
-                }
-                odd &= odd - 1;
+            match long_line(bytes, base, start)? {
+                Some(line) => line,
+                None => break,
             }
-        }
-        if headers != 0 {
-            return Ok(Stop::Header(at + headers.trailing_zeros() as usize));
-        }
-        line_starts = found.newline >> 63;
-        at += BLOCK;
+        };
+        run.push(line);
+        start += line.bytes as usize;
     }
-    Ok(Stop::Tail(line))
+    Ok(Stop::Tail(start))
+}
+
+/// The line at `start`, whatever its length and its blanks; `None` if its end is not in the chunk.
+fn long_line(bytes: &[u8], base: u64, start: usize) -> Result<Option<Line>> {
+    let mut blanks = 0;
+    let mut block = start;
+    while block < bytes.len() {
+        let mut odd = odd(bytes, block);
+        while odd != 0 {
+            let place = block + odd.trailing_zeros() as usize;
+            match bytes[place] {
+                b'\n' => {
+                    let carriage = blanks > 0 && bytes[place - 1] == b'\r';
+                    let len = (place + 1 - start) as u64;
+                    return Ok(Some(Line { at: base + start as u64, bytes: len, blanks, carriage }));
+                }
+                byte if is_blank(byte) => blanks += 1,
+                byte => return Err(bad_byte(base + place as u64, byte)),
+            }
+            odd &= odd - 1;
+        }
+        block += BLOCK;
+    }
+    Ok(None)
 }

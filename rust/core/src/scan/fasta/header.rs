@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
+use crate::scan::block::odd;
 
 /// A header line, checked: valid UTF-8 without NUL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,46 @@ impl<'a> Header<'a> {
     }
 }
 
+/// The id in a header line, as checked as by [`Header::parse`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Name<'a> {
+    pub id: Cow<'a, str>,
+    /// Whether the line has no word to be it.
+    pub unnamed: bool,
+    /// Bytes in the line, its newline not counted.
+    pub line: usize,
+}
+
+/// Reads the header line that starts `bytes` and stands at `offset`; `None` if its newline is not in `bytes`.
+#[inline]
+pub(crate) fn name(bytes: &[u8], offset: u64) -> Result<Option<Name<'_>>> {
+    if let Some(plain) = plain_name(bytes) {
+        return Ok(Some(plain));
+    }
+    let Some(line) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
+    let header = Header::parse(&bytes[..line], offset)?;
+    Ok(Some(Name { id: header.id, unnamed: header.is_empty, line }))
+}
+
+/// The name in a short line that starts with a word and holds nothing but ASCII, spaces and tabs: as nearly all do.
+#[inline]
+fn plain_name(bytes: &[u8]) -> Option<Name<'_>> {
+    let mut odd = odd(bytes, 0);
+    let end = odd.trailing_zeros() as usize;
+    while odd != 0 {
+        let at = odd.trailing_zeros() as usize;
+        match bytes[at] {
+            b' ' | b'\t' => odd &= odd - 1,
+            b'\n' => {
+                let word = bytes.get(1..end).filter(|word| !word.is_empty() && bytes[0] == b'>')?;
+                return Some(Name { id: Cow::Borrowed(std::str::from_utf8(word).ok()?), unnamed: false, line: at });
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// The first run of bytes that C's `isspace` does not call space.
 fn first_word(text: &str) -> &str {
     let blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c');
@@ -60,12 +101,16 @@ mod tests {
             (b"> a\tb\r\n", " a\tb", "a"),
             (b">a", "a", "a"),
             (b">a>b", "a>b", "a>b"),
+            (&[&b">"[..], &[b'x'; 90], b" y"].concat(), &format!("{} y", "x".repeat(90)), &"x".repeat(90)),
             (">\u{e9}t\u{e9} x".as_bytes(), "\u{e9}t\u{e9} x", "\u{e9}t\u{e9}"),
             (b">\n", "", "7"),
             (b">  \n", "  ", "7"),
         ] {
             let header = Header::parse(line, 7).unwrap();
             assert_eq!((header.text, &*header.id), (text, id));
+            let length = line.strip_suffix(b"\n").unwrap_or(line).len();
+            let name = Name { id: header.id, unnamed: header.is_empty, line: length };
+            assert_eq!(super::name(&[line, b"\nACGT"].concat(), 7).unwrap(), Some(name));
         }
     }
 
@@ -77,6 +122,7 @@ mod tests {
             (b"ACGT\n", "<bytes>: byte 10: expected a header line that starts with '>'"),
         ] {
             assert_eq!(Header::parse(line, 10).unwrap_err().to_string(), message);
+            assert_eq!(name(line, 10).unwrap_err().to_string(), message);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::io::{Scratch, Source};
-use crate::scan::block::{BLOCK, masks};
+use crate::scan::block::{BLOCK, odd};
 
 /// Bytes between two marks.
 pub const MARK_STEP: u64 = 1 << 16;
@@ -27,7 +27,7 @@ pub fn marks(source: &dyn Source, span: Range<u64>) -> Result<Vec<u64>> {
 }
 
 fn letters(bytes: &[u8]) -> u64 {
-    let blanks: u32 = (0..bytes.len()).step_by(BLOCK).map(|at| masks(bytes, at).odd.count_ones()).sum();
+    let blanks: u32 = (0..bytes.len()).step_by(BLOCK).map(|at| odd(bytes, at).count_ones()).sum();
     bytes.len() as u64 - u64::from(blanks)
 }
 

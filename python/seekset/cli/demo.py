@@ -1,0 +1,117 @@
+"""``seekset demo``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from seekset.fasta import Fasta
+
+_T = TypeVar("_T")
+_PROTEINS = 200_000
+_CONTIGS, _CONTIG_LETTERS = 4, 25_000_000
+
+
+@click.command(name="demo")
+@click.option("--folder", default="demo", show_default=True, type=click.Path(path_type=Path), help="Where to put its files.")
+def command(folder: Path) -> None:
+    """Show the main job end to end, on generated data."""
+    folder.mkdir(parents=True, exist_ok=True)
+    proteins, genome = folder / "proteins.fa", folder / "genome.fa"
+    _say("1. Data, made with a fixed seed")
+    _timed("proteins", lambda: _make_proteins(proteins), proteins)
+    _timed("genome", lambda: _make_genome(genome), genome)
+    _say("2. Index: one pass over the bytes, then never again")
+    for path in (proteins, genome):
+        Path(f"{path}.sidx").unlink(missing_ok=True)
+        _timed(f"index {path.name}", lambda path=path: _open(path), path)  # type: ignore[misc]
+        _timed(f"open {path.name} again", lambda path=path: _open(path))  # type: ignore[misc]
+    _say("3. Any record, any window")
+    _show_reads(_open(proteins), _open(genome))
+    _say("4. Ready for other tools")
+    _show_fai(genome)
+    _say("5. A bad file gets a sentence")
+    _show_fault(folder / "bad.fa")
+    click.echo(f"\nEverything is in {folder}/. Next: seekset --help")
+
+
+def _say(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
+
+
+def _timed(label: str, work: Callable[[], _T], path: Path | None = None) -> _T:
+    start = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - start
+    speed = f"  {path.stat().st_size / seconds / 1e9:.2f} GB/s" if path is not None else ""
+    click.echo(f"   {label:<28}{seconds * 1e3:>10.1f} ms{speed}")
+    return result
+
+
+def _open(path: Path) -> Fasta:
+    from seekset.fasta import Fasta
+
+    return Fasta(path)
+
+
+def _make_proteins(path: Path) -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(7)
+    lengths = np.clip(rng.lognormal(5.85, 0.6, _PROTEINS), 20, 5000).astype(int)
+    letters = rng.choice(np.frombuffer(b"LAGVSERTIDPKQNFYMHWC", dtype=np.uint8), int(lengths.sum())).tobytes()
+    at = 0
+    with path.open("wb") as out:
+        for number, length in enumerate(lengths.tolist()):
+            lines = [letters[k : min(k + 60, at + length)] for k in range(at, at + length, 60)]
+            out.write(b">seq_%d protein %d of the demo\n%s\n" % (number, number, b"\n".join(lines)))
+            at += length
+
+
+def _make_genome(path: Path) -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(8)
+    with path.open("wb") as out:
+        for number in range(1, _CONTIGS + 1):
+            lines = np.full((_CONTIG_LETTERS // 60, 61), ord("\n"), dtype=np.uint8)
+            lines[:, :60] = rng.choice(np.frombuffer(b"ACGT", dtype=np.uint8), (len(lines), 60))
+            out.write(b">chr%d\n" % number)
+            out.write(lines.tobytes())
+
+
+def _show_reads(proteins: Fasta, genome: Fasta) -> None:
+    import numpy as np
+
+    click.echo(f"   fa['seq_7'][:40]             {proteins['seq_7'][:40]}…")
+    click.echo(f"   fa.fetch('chr2', 100, 140)   {genome.fetch('chr2', 100, 140)}")
+    rng = np.random.default_rng(9)
+    rows = rng.integers(0, len(proteins), 50_000)
+    batch = _timed("50 000 records as tokens", lambda: proteins.gather(rows, tokens="esm", max_length=1022))
+    click.echo(f"   batch.values {batch.values.shape} {batch.values.dtype}, batch.offsets {batch.offsets.shape}")
+    starts = rng.integers(0, _CONTIG_LETTERS - 9000, 5_000)
+    contigs = rng.integers(0, _CONTIGS, 5_000)
+    out = np.zeros((5_000, 8192), dtype=np.int64)
+    _timed("5 000 windows of 8 192 bases", lambda: genome.gather_windows(contigs, starts, 8192, tokens="dna", out=out))
+
+
+def _show_fai(genome: Path) -> None:
+    from seekset.fai import faidx
+
+    written = _timed("seekset.faidx(genome)", lambda: faidx(genome), genome)
+    click.echo(f"   {written}: {written.read_text().splitlines()[0]!r} …")
+
+
+def _show_fault(path: Path) -> None:
+    from seekset.errors import SeeksetError
+
+    path.write_bytes(b">fine\nMKVLA\n>broken\nMK\x00VL\n")
+    try:
+        _open(path)
+    except SeeksetError as error:
+        click.echo(f"   {type(error).__name__}: {error}")

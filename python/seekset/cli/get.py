@@ -1,0 +1,59 @@
+"""``seekset get``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from seekset.fasta import Fasta
+    from seekset.regions import Region
+
+# Letters read at a time: a chromosome passes through without being in memory as a whole.
+_STEP = 1 << 22
+
+
+@click.command(name="get")
+@click.argument("file", type=click.Path())
+@click.argument("regions", nargs=-1)
+@click.option("-r", "--region-file", type=click.File("r"), help="Read regions from this file, one per line (- for stdin).")
+@click.option("-w", "--width", default=60, show_default=True, type=click.IntRange(min=1), help="Letters per line.")
+@click.option("-i", "--reverse-complement", is_flag=True, help="Give the reverse complement.")
+def command(
+    file: str, regions: tuple[str, ...], region_file: click.utils.LazyFile | None, width: int, reverse_complement: bool
+) -> None:
+    """Print records or regions of FILE as FASTA.
+
+    A REGION is an id (seq_7) or part of a record (chr1:101-200, chr1:101-), counted from 1, both ends included, as in
+    samtools.
+    """
+    from seekset.fasta import Fasta
+    from seekset.regions import parse_region
+
+    wanted = [*regions, *(line.strip() for line in region_file or () if line.strip())]
+    if not wanted:
+        raise click.UsageError("give at least one id or region")
+    with Fasta(file, duplicates="first") as fasta:
+        # All regions are understood before anything is printed.
+        for region in [parse_region(fasta, text) for text in wanted]:
+            click.echo(f">{region.text}{'/rc' if reverse_complement else ''}")
+            for lines in _wrapped(fasta, region, width, reverse=reverse_complement):
+                click.echo(lines)
+
+
+def _wrapped(fasta: Fasta, region: Region, width: int, *, reverse: bool) -> Iterator[str]:
+    """The letters of a region in lines, some MB at a time."""
+    record = fasta[region.row]
+    step = max(_STEP // width, 1) * width
+    for done in range(0, region.end - region.start, step):
+        more = min(step, region.end - region.start - done)
+        if reverse:
+            stop = region.end - done
+            letters = record.reverse_complement(stop - more, stop)
+        else:
+            start = region.start + done
+            letters = record[start : start + more]
+        yield "\n".join(letters[at : at + width] for at in range(0, more, width))

@@ -1,0 +1,56 @@
+"""``seekset index``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seekset.cli.terminal import amount, progress_bar, show_table
+
+if TYPE_CHECKING:
+    from seekset.indexing import IndexReport
+
+
+@click.command(name="index")
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.option("-o", "--output", type=click.Path(), help="Where to write the index (one file only).")
+@click.option("-f", "--force", is_flag=True, help="Build indexes anew even if they fit.")
+@click.option("--verify", is_flag=True, help="Read the finished indexes through and compare all checksums.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+def command(files: tuple[str, ...], output: str | None, force: bool, verify: bool, as_json: bool, quiet: bool) -> None:
+    """Index FASTA files (plain or bgzip).
+
+    Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are.
+    """
+    from seekset.indexing import index_files
+
+    if output is not None and len(files) > 1:
+        raise click.UsageError("-o names one index, but several files were given")
+    with progress_bar("indexing", quiet=quiet or as_json) as tell:
+        reports = list(index_files(files, index=output, force=force, verify=verify, progress=tell))
+    reports.sort(key=lambda report: files.index(str(report.path)) if str(report.path) in files else 0)
+    if as_json:
+        _echo_json(reports)
+    elif not quiet:
+        heads = ("file", "records", "letters", "speed", "index")
+        show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index) for r in reports])
+    for report in reports:
+        if report.repeated_ids and not quiet:
+            message = f"seekset: {report.path}: {report.repeated_ids} records have an id that an earlier one has"
+            click.echo(message, err=True)
+
+
+def _speed(report: IndexReport) -> str:
+    if not report.built:
+        return "was there"
+    seconds = max(report.seconds, 1e-9)
+    return f"{amount(report.records / seconds, 'records/s')}, {amount(report.file_bytes / seconds, 'B/s')}"
+
+
+def _echo_json(reports: list[IndexReport]) -> None:
+    import json
+
+    for report in reports:
+        click.echo(json.dumps({**report._asdict(), "path": str(report.path), "index": str(report.index)}))

@@ -1,0 +1,88 @@
+"""``seekset stats``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seekset.cli.terminal import show_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@click.command(name="stats")
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.option("--plot", type=click.Path(), help="Draw the distribution of lengths into this picture (one file only).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
+def command(files: tuple[str, ...], plot: str | None, as_json: bool) -> None:
+    """Show how many records FILES have and how long they are, from their indexes."""
+    from seekset.fasta import Fasta
+
+    if plot is not None and len(files) > 1:
+        raise click.UsageError("--plot draws one file, but several were given")
+    facts = []
+    for file in files:
+        with Fasta(file, duplicates="first") as fasta:
+            facts.append({"file": file, **describe(fasta.lengths)})
+            if plot is not None:
+                draw(fasta.lengths, file, plot)
+    if as_json:
+        import json
+
+        for fact in facts:
+            click.echo(json.dumps(fact))
+    else:
+        show_table(list(facts[0]), [list(fact.values()) for fact in facts])
+        if plot is not None:
+            click.echo(f"picture: {plot}", err=True)
+
+
+def describe(lengths: NDArray[np.uint64]) -> dict[str, Any]:
+    """Count, sum and quantiles of lengths.
+
+    >>> import numpy as np
+    >>> describe(np.array([2, 8, 4], dtype=np.uint64))["n50"]
+    8
+    """
+    import numpy as np
+
+    if not lengths.size:
+        return dict.fromkeys(("records", "letters", "shortest", "median", "mean", "n50", "longest"), 0)
+    ordered = np.sort(lengths)[::-1]
+    total = int(ordered.sum())
+    return {
+        "records": len(ordered),
+        "letters": total,
+        "shortest": int(ordered[-1]),
+        "median": float(np.median(ordered)),
+        "mean": round(total / len(ordered), 1),
+        "n50": int(ordered[np.searchsorted(np.cumsum(ordered), total / 2)]),
+        "longest": int(ordered[0]),
+    }
+
+
+def draw(lengths: NDArray[np.uint64], name: str, out: str) -> None:
+    """Draw the distribution of lengths on a logarithmic axis."""
+    import numpy as np
+
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
+    facts = describe(lengths)
+    shown = lengths[lengths > 0]
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    if shown.size:
+        low, high = float(shown.min()), float(shown.max())
+        axes.hist(shown, bins=np.geomspace(low, max(high, low + 1) * 1.0001, 80).tolist(), color="#33658a")
+        axes.set_xscale("log")
+        for label, style in (("median", "--"), ("n50", ":")):
+            axes.axvline(facts[label], color="#f26419", linestyle=style, label=f"{label} {facts[label]:,.0f}")
+        axes.legend(frameon=False)
+    axes.set(xlabel="letters per record", ylabel="records", title=f"{name}: {facts['records']:,} records")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=150)

@@ -1,0 +1,93 @@
+"""Indexes for many files at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+from seekset import _core
+
+__all__ = ["IndexReport", "index_files"]
+
+
+class IndexReport(NamedTuple):
+    """What became of one file."""
+
+    path: Path
+    index: Path
+    records: int
+    letters: int
+    file_bytes: int
+    seconds: float
+    built: bool
+    repeated_ids: int
+
+
+class _Progress:
+    """Bytes done over all files; also how the workers are told to stop."""
+
+    def __init__(self, total: int, told: Callable[[int, int], object] | None) -> None:
+        self.total, self.told, self.stop = total, told, False
+        self._done: dict[Path, int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, path: Path, size: int) -> Callable[[int, int], None]:
+        """The callback for one file, whose bytes may be inflated ones."""
+
+        def tell(done: int, total: int) -> None:
+            if self.stop:
+                raise KeyboardInterrupt
+            with self._lock:
+                self._done[path] = size * done // max(total, 1)
+                if self.told is not None:
+                    self.told(sum(self._done.values()), self.total)
+
+        return tell
+
+
+def index_files(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    index: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    verify: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Iterator[IndexReport]:
+    """Make what indexes are missing or stale and yield a report per file, as they get ready.
+
+    Files are worked on side by side and each by several threads. ``force`` builds every index anew, ``verify`` reads each
+    one through and compares its checksums.
+
+    >>> [(report.path.name, report.records) for report in index_files(["proteins.fa"])]
+    [('proteins.fa', 3)]
+    """
+    files = [Path(path) for path in paths]
+    sizes = {file: file.stat().st_size for file in files}
+    watch = _Progress(sum(sizes.values()), progress)
+
+    def one(file: Path) -> IndexReport:
+        start = time.perf_counter()
+        tell = watch.of(file, sizes[file])
+        core = _core.Fasta(file, index=index, force=force, allow_memory=False, progress=tell)
+        seconds = time.perf_counter() - start
+        if verify:
+            core.verify()
+        tell(1, 1)
+        letters = sum(memoryview(core.lengths()).cast("Q")) if len(core) else 0
+        built = core.origin[0] == "built"
+        return IndexReport(file, core.index_path, len(core), letters, sizes[file], seconds, built, core.repeated_ids)
+
+    with ThreadPoolExecutor(max_workers=max(1, min(len(files), _core.threads()))) as pool:
+        waiting = [pool.submit(one, file) for file in files]
+        try:
+            for ready in as_completed(waiting):
+                yield ready.result()
+        finally:
+            watch.stop = True
+            for future in waiting:
+                future.cancel()
