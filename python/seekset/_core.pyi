@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ __all__ = [
     "threads",
 ]
 
-_Path = str | os.PathLike[str]
+_Path: TypeAlias = str | os.PathLike[str]
 
 @final
 class Fasta:
@@ -47,7 +47,6 @@ class Fasta:
     def verify(self) -> None: ...
     def find(self, id: str) -> int | None: ...
     def nearest(self, id: str, count: int, among: int) -> list[str]: ...
-    def row(self, row: int) -> int: ...
     def id(self, row: int) -> str: ...
     def ids(self, start: int, stop: int) -> list[str]: ...
     def header(self, row: int) -> str: ...
@@ -112,7 +111,6 @@ class TokenTable:
 @final
 class View:
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def count_fasta(path: _Path, threads: int) -> tuple[int, int]: ...
 def faidx(

@@ -33,14 +33,14 @@ def faidx(
     like_samtools: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Path:
-    """Write the ``.fai`` of a FASTA file and return its path; for BGZF files the ``.gzi`` as well.
+    r"""Write the ``.fai`` of a FASTA file and return its path; for BGZF files the ``.gzi`` as well.
 
     The result is byte for byte that of ``samtools faidx``. Where samtools would lose something without a word (names
     that repeat, records without sequence, blanks inside lines) this is an error, unless ``like_samtools`` asks for
     exactly what samtools does.
 
     >>> faidx("proteins.fa").read_text().splitlines()[0]
-    'seq_1\\t33\\t22\\t20\\t21'
+    'seq_1\t33\t22\t20\t21'
     """
     written, left_out = _core.faidx(path, out, like_samtools, progress)
     if left_out:

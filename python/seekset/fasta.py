@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, cast, overload
 
 import numpy as np
 
@@ -108,8 +109,8 @@ class FastaRecord:
 class Fasta(Mapping[str, FastaRecord]):
     """A FASTA file, plain or compressed with bgzip, as a mapping from ids to records in file order.
 
-    The first time a file is opened, it is scanned and an index is written beside it (``proteins.fa.sidx``). From then on
-    it opens in no time, whatever its size. An index whose file has changed is built anew.
+    The first time a file is opened, it is scanned and an index is written beside it (``proteins.fa.sidx``). From then
+    on it opens in no time, whatever its size. An index whose file has changed is built anew.
 
     Args:
         path: The file.
@@ -157,7 +158,7 @@ class Fasta(Mapping[str, FastaRecord]):
                 f"{core.index_path} can't be written ({why}): the index is kept in memory and built again at each "
                 "open; give index= a place that can be written"
             )
-            warnings.warn(message, SeeksetWarning, stacklevel=4)
+            warnings.warn(message, SeeksetWarning, stacklevel=3)
         return core
 
     @property
@@ -196,7 +197,7 @@ class Fasta(Mapping[str, FastaRecord]):
         with self._lock:
             self._core, self._closed = None, True
 
-    def __enter__(self) -> Fasta:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -237,7 +238,10 @@ class Fasta(Mapping[str, FastaRecord]):
             return row
         if isinstance(key, bool) or not hasattr(key, "__index__"):
             raise TypeError(f"a record is asked for by id or row, not by {type(key).__name__}")
-        return core.row(key.__index__())
+        row = key.__index__()
+        if not -len(core) <= row < len(core):
+            raise IndexError(f"row {row} is out of range: there are {len(core)} rows, 0 to {len(core) - 1}")
+        return row % len(core)
 
     def rows(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> NDArray[np.int64]:
         """The rows of many ids, or of many row numbers."""
@@ -261,7 +265,7 @@ class Fasta(Mapping[str, FastaRecord]):
             row = self.row(key)  # raises, and says which ids are near
         if start < 0 or (end is not None and end < 0):
             raise ValueError(f"positions count from 0 and are not negative, but {start} to {end} was asked for")
-        return self._open.fetch(row, start, end)
+        return self._open.fetch(row, min(start, sys.maxsize), None if end is None else min(end, sys.maxsize))
 
     def fetch_many(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> list[str]:
         """All letters of many records, in the order asked, in one call.
@@ -368,7 +372,9 @@ class Fasta(Mapping[str, FastaRecord]):
         return values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._path.absolute(), self._options)
+        index = self._options["index"]
+        options = {**self._options, "index": None if index is None else Path(index).absolute()}
+        return _reopen, (self._path.absolute(), options)
 
     def __repr__(self) -> str:
         if self._core is None:
@@ -415,6 +421,8 @@ def _encoding(
     """The extension's keywords for what the values are to be."""
     if unknown not in ("zeros", "quarter"):
         raise ValueError(f'unknown must be "zeros" or "quarter", not {unknown!r}')
+    if out is not None and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a numpy array, not {type(out).__name__}")
     table = as_table(tokens)
     if dtype is not None:
         name = np.dtype(dtype).name

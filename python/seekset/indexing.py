@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from seekset import _core
 
@@ -19,7 +21,7 @@ class IndexReport(NamedTuple):
     """What became of one file."""
 
     path: Path
-    index: Path
+    index_path: Path
     records: int
     letters: int
     file_bytes: int
@@ -60,8 +62,8 @@ def index_files(
 ) -> Iterator[IndexReport]:
     """Make what indexes are missing or stale and yield a report per file, as they get ready.
 
-    Files are worked on side by side and each by several threads. ``force`` builds every index anew, ``verify`` reads each
-    one through and compares its checksums.
+    Files are worked on side by side and each by several threads. ``force`` builds every index anew, ``verify`` reads
+    each one through and compares its checksums.
 
     >>> [(report.path.name, report.records) for report in index_files(["proteins.fa"])]
     [('proteins.fa', 3)]
@@ -78,7 +80,7 @@ def index_files(
         if verify:
             core.verify()
         tell(1, 1)
-        letters = sum(memoryview(core.lengths()).cast("Q")) if len(core) else 0
+        letters = int(np.frombuffer(cast("Any", core.lengths()), dtype="<u8").sum())
         built = core.origin[0] == "built"
         return IndexReport(file, core.index_path, len(core), letters, sizes[file], seconds, built, core.repeated_ids)
 

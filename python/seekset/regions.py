@@ -41,7 +41,9 @@ def parse_region(fasta: Fasta, text: str) -> Region:
     first = first or 0
     last = length if last is None else last
     if not 1 <= first <= last:
-        raise MismatchError(f"{fasta.path}: region {text!r}: positions count from 1 and must rise, not {first} to {last}")
+        raise MismatchError(
+            f"{fasta.path}: region {text!r}: positions count from 1 and must rise, not {first} to {last}"
+        )
     if first > length:
         raise MismatchError(f"{fasta.path}: region {text!r} starts behind the end: {span['id']!r} has {length} letters")
     return Region(text, row, first - 1, min(last, length))

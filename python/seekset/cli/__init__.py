@@ -22,10 +22,10 @@ _COMMANDS = {
 class _Commands(click.Group):
     """A group whose commands are imported when they are looked at."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's)
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = import_module(_COMMANDS[cmd_name]).command
@@ -42,7 +42,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
 def cli(**_: Any) -> None:
     """Large files of records, by seeking straight to the bytes.
 
@@ -62,7 +64,7 @@ def main() -> None:
         code = error.exit_code
     except BrokenPipeError:
         # The reader went away, as `head` does: nothing is wrong. Python would complain again while closing stdout.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         code = 0
     except KeyboardInterrupt:
         code = 130

@@ -18,7 +18,9 @@ _CONTIGS, _CONTIG_LETTERS = 4, 25_000_000
 
 
 @click.command(name="demo")
-@click.option("--folder", default="demo", show_default=True, type=click.Path(path_type=Path), help="Where to put its files.")
+@click.option(
+    "--folder", default="demo", show_default=True, type=click.Path(path_type=Path), help="Where to put its files."
+)
 def command(folder: Path) -> None:
     """Show the main job end to end, on generated data."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -19,11 +19,13 @@ _STEP = 1 << 22
 @click.command(name="get")
 @click.argument("file", type=click.Path())
 @click.argument("regions", nargs=-1)
-@click.option("-r", "--region-file", type=click.File("r"), help="Read regions from this file, one per line (- for stdin).")
+@click.option(
+    "-r", "--region-file", type=click.File("r"), help="Read regions from this file, one per line (- for stdin)."
+)
 @click.option("-w", "--width", default=60, show_default=True, type=click.IntRange(min=1), help="Letters per line.")
 @click.option("-i", "--reverse-complement", is_flag=True, help="Give the reverse complement.")
 def command(
-    file: str, regions: tuple[str, ...], region_file: click.utils.LazyFile | None, width: int, reverse_complement: bool
+    file: str, regions: tuple[str, ...], region_file: TextIO | None, width: int, reverse_complement: bool
 ) -> None:
     """Print records or regions of FILE as FASTA.
 

@@ -35,7 +35,7 @@ def command(files: tuple[str, ...], output: str | None, force: bool, verify: boo
         _echo_json(reports)
     elif not quiet:
         heads = ("file", "records", "letters", "speed", "index")
-        show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index) for r in reports])
+        show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index_path) for r in reports])
     for report in reports:
         if report.repeated_ids and not quiet:
             message = f"seekset: {report.path}: {report.repeated_ids} records have an id that an earlier one has"
@@ -53,4 +53,4 @@ def _echo_json(reports: list[IndexReport]) -> None:
     import json
 
     for report in reports:
-        click.echo(json.dumps({**report._asdict(), "path": str(report.path), "index": str(report.index)}))
+        click.echo(json.dumps({**report._asdict(), "path": str(report.path), "index_path": str(report.index_path)}))

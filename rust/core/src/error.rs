@@ -85,18 +85,16 @@ pub enum Error {
     },
     /// One id names two records.
     #[error(
-        "{}: id '{id}' names two records, the first at {first}, another at {second}; rename one, or open with duplicates=\"first\"",
-        name(path.as_deref())
+        "{}: id '{id}' names two records, the first at {}, another at {}; rename one, or open with duplicates=\"first\"",
+        name(path.as_deref()), places[0], places[1]
     )]
     Duplicate {
         /// The file.
         path: Option<PathBuf>,
         /// The id.
         id: String,
-        /// Where it was met first.
-        first: Place,
-        /// Where it was met again.
-        second: Place,
+        /// Where it was met first, and where again.
+        places: Box<[Place; 2]>,
     },
     /// Options and data don't fit each other.
     #[error("{0}")]
@@ -152,6 +150,7 @@ impl Error {
     }
 
     /// The system's error, with the file it was about.
+    #[must_use]
     pub fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: Some(path.to_owned()), source }
     }
@@ -177,10 +176,7 @@ impl Error {
     pub fn map_places(mut self, mut refine: impl FnMut(Place) -> Place) -> Self {
         match &mut self {
             Self::Format { place, .. } | Self::Corrupt { place, .. } => *place = refine(*place),
-            Self::Duplicate { first, second, .. } => {
-                *first = refine(*first);
-                *second = refine(*second);
-            }
+            Self::Duplicate { places, .. } => **places = places.map(refine),
             _ => {}
         }
         self

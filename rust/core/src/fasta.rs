@@ -13,7 +13,7 @@ use crate::index::sidx::{Builder, Sidx};
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, beside};
 use crate::io::whole::{WholeFile, folder};
-use crate::io::{Access, Fingerprint, Scratch, Source, open_source, threads};
+use crate::io::{Access, Scratch, Source, open_source, threads};
 use crate::plan::{Batch, Request};
 use crate::scan::fasta::{self, Header};
 use crate::watch::{Unwatched, Watch};
@@ -78,7 +78,7 @@ impl Fasta {
     pub fn open_watched(path: &Path, options: &OpenOptions, watch: &dyn Watch) -> Result<Self> {
         let opened = open_source(path, options.access)?;
         let index_path = options.index.clone().unwrap_or_else(|| beside(path, ".sidx"));
-        let found = if options.force { Err(None) } else { find_index(&index_path, &opened.fingerprint) };
+        let found = if options.force { Err(None) } else { find_index(&index_path, &opened) };
         let (index, origin) = match found {
             Ok(index) => (index, Origin::Found),
             Err(because) if options.build => build_index(path, &index_path, &opened, options, because, watch)?,
@@ -179,16 +179,21 @@ impl Fasta {
     }
 
     fn all(&self, requests: &[Request]) -> Result<(Vec<u8>, Vec<i64>)> {
+        self.check_unchanged()?;
         let batch = Batch::plan(&self.index, requests)?;
         let offsets = layout::offsets(batch.letters(), 0);
-        let mut bytes = vec![0; *offsets.last().unwrap_or(&0) as usize];
+        let mut bytes = Vec::new();
+        let needed = *offsets.last().unwrap_or(&0) as usize;
+        bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        bytes.resize(needed, 0);
         let slots = layout::ragged(&mut bytes, batch.letters(), 1, layout::Ends { prefix: &[], suffix: &[] })?;
         gather::gather(&*self.source, &batch, &Raw, slots)?;
         Ok((bytes, offsets))
     }
 
     /// Resolves requests to addresses.
-    pub fn plan<'a>(&'a self, requests: &'a [Request]) -> Result<Batch<'a>> {
+    pub fn plan(&self, requests: &[Request]) -> Result<Batch<'_>> {
+        self.check_unchanged()?;
         Batch::plan(&self.index, requests).map_err(|e| self.named(e))
     }
 
@@ -197,18 +202,19 @@ impl Fasta {
         gather::gather(&*self.source, batch, kernel, slots).map_err(|e| self.named(e))
     }
 
-    /// An error if the file is not what it was at open.
+    /// An error if the file or its index is not what it was at open.
     pub fn check_unchanged(&self) -> Result<()> {
-        self.source.check_unchanged()
+        self.source.check_unchanged()?;
+        self.index.check_unchanged()
     }
 
     /// The same for single reads: at most one look a millisecond.
-    fn check_now_and_then(&self) -> Result<()> {
+    pub fn check_now_and_then(&self) -> Result<()> {
         let now = self.opened.elapsed().as_millis() as u64 + 1;
         if self.checked.swap(now, Ordering::Relaxed) == now {
             return Ok(());
         }
-        let unchanged = self.source.check_unchanged();
+        let unchanged = self.check_unchanged();
         if unchanged.is_err() {
             self.checked.store(0, Ordering::Relaxed);
         }
@@ -229,15 +235,18 @@ impl Fasta {
 }
 
 /// The index at `path` if it fits the file, or why it does not; nothing if there is none.
-fn find_index(path: &Path, fingerprint: &Fingerprint) -> Result<Sidx, Option<String>> {
+fn find_index(path: &Path, opened: &Opened) -> Result<Sidx, Option<String>> {
     let mapped = match Mapped::open(path) {
         Ok(mapped) => mapped,
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Err(None),
         Err(error) => return Err(Some(error.to_string())),
     };
     let index = Sidx::open(Store::File(mapped)).map_err(|e| Some(e.in_file(path).to_string()))?;
-    match index.fingerprint().difference(fingerprint) {
-        None => Ok(index),
+    match index.fingerprint().difference(&opened.fingerprint) {
+        None if index.data_size() == opened.source.len() => Ok(index),
+        None => {
+            Err(Some(format!("it was made for {} bytes, and there are {}", index.data_size(), opened.source.len())))
+        }
         Some(what) => Err(Some(format!("the file has changed since it was indexed: {what}"))),
     }
 }

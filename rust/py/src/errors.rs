@@ -1,6 +1,8 @@
-//! The one table from core errors to Python exceptions. tests/unit/test_errors.py has a case for every row of it.
+//! The one table from core errors to Python exceptions; `tests/unit/test_errors.py` has a case for every row of it.
 
-use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyOSError};
+use std::path::PathBuf;
+
+use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use seekset_core::Error;
 
@@ -13,8 +15,9 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
             Some(code) => {
                 let text = source.to_string();
                 let text = text.split(" (os error").next().unwrap_or_default().to_owned();
-                PyOSError::new_err((code, text, path.clone()))
+                PyOSError::new_err((code, text, path.clone().map(PathBuf::into_os_string)))
             }
+            None if source.kind() == std::io::ErrorKind::OutOfMemory => PyMemoryError::new_err(message),
             None => PyOSError::new_err(message),
         },
         Error::Format { .. } => ours(py, "FormatError", message),

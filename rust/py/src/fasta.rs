@@ -7,8 +7,10 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
+use seekset_core::Result;
 use seekset_core::fasta::{Fasta as Core, OpenOptions, Origin};
 use seekset_core::gather::complement::COMPLEMENT;
+use seekset_core::index::Sidx;
 use seekset_core::io::threads as core_threads;
 use seekset_core::plan::Request;
 
@@ -25,6 +27,14 @@ const MANY_LETTERS: u64 = 1 << 16;
 #[pyclass(frozen, module = "seekset._core")]
 pub struct Fasta {
     inner: Arc<Core>,
+}
+
+impl Fasta {
+    /// Reads from the index alone, which must still be what it was at open.
+    fn look<'a, T>(&'a self, py: Python<'_>, read: impl FnOnce(&'a Sidx) -> Result<T>) -> PyResult<T> {
+        let unchanged = self.inner.check_now_and_then();
+        unchanged.and_then(|()| read(self.inner.index())).map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)
+    }
 }
 
 #[pymethods]
@@ -74,24 +84,24 @@ impl Fasta {
         self.inner.index().repeated_ids()
     }
 
-    /// Raises DuplicateIdError if an id names two records.
+    /// Raises `DuplicateIdError` if an id names two records.
     fn refuse_duplicates(&self, py: Python<'_>) -> PyResult<()> {
         self.inner.refuse_duplicates().or_raise(py)
     }
 
-    /// Raises StaleIndexError if the file is not what it was at open.
+    /// Raises `StaleIndexError` if the file is not what it was at open.
     fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
         self.inner.check_unchanged().or_raise(py)
     }
 
-    /// Reads all of the index and raises FormatError where it is damaged.
+    /// Reads all of the index and raises `FormatError` where it is damaged.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.inner.index().verify().map_err(|e| e.in_file(self.inner.index_path()))).or_raise(py)
     }
 
     /// The row of the first record with this id, or None.
     fn find(&self, py: Python<'_>, id: &str) -> PyResult<Option<u64>> {
-        self.inner.index().find(id).map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)
+        self.look(py, |index| index.find(id))
     }
 
     /// Ids that look like this one, the most alike first.
@@ -99,14 +109,9 @@ impl Fasta {
         py.detach(|| self.inner.index().nearest(id, count, among))
     }
 
-    /// The row that a row number as Python counts stands for.
-    fn row(&self, py: Python<'_>, row: i64) -> PyResult<u64> {
-        gather::row(row, self.inner.len()).or_raise(py)
-    }
-
     /// The id of a row.
     fn id(&self, py: Python<'_>, row: u64) -> PyResult<&str> {
-        self.inner.index().id(row).map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)
+        self.look(py, |index| index.id(row))
     }
 
     /// The ids of rows `start` to `stop`.
@@ -122,17 +127,12 @@ impl Fasta {
 
     /// How many letters a row has.
     fn length(&self, py: Python<'_>, row: u64) -> PyResult<u64> {
-        self.inner
-            .index()
-            .entry(row)
-            .map(|entry| entry.length)
-            .map_err(|e| e.in_file(self.inner.index_path()))
-            .or_raise(py)
+        self.look(py, |index| Ok(index.entry(row)?.length))
     }
 
-    /// Where a row lies: (header_offset, sequence_offset, line_bases, line_bytes).
+    /// Where a row lies: (`header_offset`, `sequence_offset`, `line_bases`, `line_bytes`).
     fn entry(&self, py: Python<'_>, row: u64) -> PyResult<(u64, u64, u32, u32)> {
-        let entry = self.inner.index().entry(row).map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)?;
+        let entry = self.look(py, |index| index.entry(row))?;
         Ok((entry.header_offset, entry.sequence_offset, entry.line_bases, entry.line_bytes))
     }
 
@@ -201,15 +201,8 @@ impl Fasta {
         end: u64,
     ) -> PyResult<Bound<'py, PyString>> {
         let request = Request { row, start, letters: end.saturating_sub(start), reverse: true };
-        let (letters, _) = py
-            .detach(|| {
-                let requests = [request];
-                let batch = self.inner.plan(&requests)?;
-                let mut letters = vec![0; batch.letters()[0] as usize];
-                self.inner.gather(&batch, &seekset_core::gather::Raw, vec![&mut letters])?;
-                Ok::<_, seekset_core::Error>((letters, ()))
-            })
-            .or_raise(py)?;
+        let read = || self.inner.windows(&[request]).map(|(letters, _)| letters);
+        let letters = py.detach(read).or_raise(py)?;
         text(py, &letters)
     }
 }
@@ -234,9 +227,12 @@ pub fn faidx(
     watched(py, progress.as_ref(), |watch| seekset_core::fasta::faidx(&path, out.as_deref(), like_samtools, watch))
 }
 
-/// Reads a `.fai` as a list of (name, length, offset, line_bases, line_bytes).
+/// Name, length, offset, letters per line, bytes per line.
+type FaiTuple = (String, u64, u64, u64, u64);
+
+/// Reads a `.fai` as a list of (name, length, offset, letters per line, bytes per line).
 #[pyfunction]
-pub fn read_fai(py: Python<'_>, path: PathBuf) -> PyResult<Vec<(String, u64, u64, u64, u64)>> {
+pub fn read_fai(py: Python<'_>, path: PathBuf) -> PyResult<Vec<FaiTuple>> {
     let read = || {
         let text = std::fs::read(&path).map_err(|e| seekset_core::Error::io(&path, e))?;
         seekset_core::index::fai::read(&text).map_err(|e| e.in_file(&path))
@@ -261,7 +257,7 @@ pub fn reverse_complement<'py>(py: Python<'py>, letters: &str) -> PyResult<Bound
     text(py, &reversed)
 }
 
-/// Sets how many threads scans and gathers use; 0 asks SEEKSET_THREADS or takes one per core.
+/// Sets how many threads scans and gathers use; 0 asks `SEEKSET_THREADS` or takes one per core.
 #[pyfunction]
 pub fn set_threads(threads: usize) {
     core_threads::set_threads(threads);

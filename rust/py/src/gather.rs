@@ -180,7 +180,7 @@ where
         }
         Shape::Rows(columns) => (vec![starts.len() - 1, columns, width], (starts.len() - 1) * columns * width),
     };
-    let dims = if width == 1 { &dims[..dims.len() - 1] } else { &dims[..] };
+    let dims = if kernel.columns().is_none() { &dims[..dims.len() - 1] } else { &dims[..] };
     let array = match out {
         Some(out) => out.clone(),
         // numpy's own `empty` asks for huge pages where it helps, and every value is written below.

@@ -101,7 +101,7 @@ impl TokenTable {
         self.inner.largest()
     }
 
-    /// The id of one letter; KeyError if the table has none for it.
+    /// The id of one letter; `KeyError` if the table has none for it.
     fn __getitem__(&self, letter: &str) -> PyResult<i32> {
         let [byte] = letter.as_bytes() else { return Err(PyTypeError::new_err("a letter is one ASCII character")) };
         let missing = || pyo3::exceptions::PyKeyError::new_err(letter.to_owned());

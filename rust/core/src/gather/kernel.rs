@@ -9,9 +9,14 @@ pub trait Kernel: Sync {
     /// The output's values.
     type Out: Copy + Send;
 
+    /// How many columns each letter gets; none where it becomes a single value.
+    fn columns(&self) -> Option<usize> {
+        None
+    }
+
     /// Output values per letter.
     fn width(&self) -> usize {
-        1
+        self.columns().unwrap_or(1)
     }
 
     /// Writes `letters` to `out`, which holds `width` values for each.
@@ -183,8 +188,8 @@ impl<T: Copy> OneHot<T> {
 impl<T: Copy + Send + Sync> Kernel for OneHot<T> {
     type Out = T;
 
-    fn width(&self) -> usize {
-        self.width
+    fn columns(&self) -> Option<usize> {
+        Some(self.width)
     }
 
     fn write(&self, letters: &[u8], out: &mut [T]) -> Result<(), usize> {

@@ -22,8 +22,8 @@ const FEW_LETTERS: u64 = 1 << 16;
 /// Jobs that one thread takes at a time.
 const TAKEN: usize = 256;
 
-/// Jobs whose addresses are worked out, and whose bytes are asked for, before the first of them is copied. Records lie
-/// far apart: waiting for each one's first bytes would take longer than copying it.
+/// Jobs whose addresses are worked out, and whose bytes are asked for, before the first of them is copied; so many more
+/// have their rows of the index asked for. Records lie far apart: waiting for each would take longer than copying it.
 const AHEAD: usize = 16;
 
 /// Bytes asked for ahead; the processor itself goes on fetching what is read in order.
@@ -37,10 +37,16 @@ struct Job<'a, T> {
 
 /// Fills `slots`, one per request of the batch and exactly as long as its letters need, in any number of threads.
 pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
-    source.check_unchanged()?;
     let mut jobs = jobs(batch, kernel.width(), slots)?;
     let run = |scratch: &mut Scratch, jobs: &mut [Job<'_, K::Out>]| {
-        jobs.chunks_mut(AHEAD).try_for_each(|jobs| copy_some(source, batch, kernel, scratch, jobs))
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(AHEAD.min(rest.len()));
+            later.iter().take(AHEAD).for_each(|job| batch.prefetch(&job.part));
+            copy_some(source, batch, kernel, scratch, now)?;
+            rest = later;
+        }
+        Ok(())
     };
     if batch.letters().iter().sum::<u64>() < FEW_LETTERS {
         return run(&mut Scratch::default(), &mut jobs);
@@ -59,7 +65,7 @@ fn jobs<'a, T>(batch: &Batch<'_>, width: usize, slots: Vec<&'a mut [T]>) -> Resu
     let mut slots: Vec<Option<&mut [T]>> = slots.into_iter().map(Some).collect();
     let jobs = batch.parts().iter().map(|&part| {
         let slot = slots[part.request].take().unwrap_or_default();
-        let (out, rest) = take(slot, part.letters as usize * width, batch.is_reversed(&part));
+        let (out, rest) = take(slot, part.letters as usize * width, part.reverse);
         slots[part.request] = Some(rest);
         Job { part, out }
     });
@@ -90,7 +96,7 @@ fn copy_some<K: Kernel>(
         *address = Some(found);
     }
     for (job, address) in jobs.iter_mut().zip(addresses.iter().flatten()) {
-        copy(source, address, kernel, scratch, job, batch.is_reversed(&job.part))?;
+        copy(source, address, kernel, scratch, job)?;
     }
     Ok(())
 }
@@ -101,9 +107,8 @@ fn copy<K: Kernel>(
     kernel: &K,
     scratch: &mut Scratch,
     job: &mut Job<'_, K::Out>,
-    reverse: bool,
 ) -> Result<()> {
-    let (width, part) = (kernel.width(), job.part);
+    let (width, part, reverse) = (kernel.width(), job.part, job.part.reverse);
     let mut left = &mut *job.out;
     let mut done = 0;
     letters::each_run(source, address, scratch, |letters| {

@@ -316,7 +316,7 @@ fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Resu
         let buffer = listed.next().ok_or("a buffer is missing")?;
         let (at, len) = (number(buffer.offset())?, number(buffer.length())?);
         let end = at.checked_add(len).filter(|&end| end <= body.len()).ok_or("a buffer is out of bounds")?;
-        if len < least || at % 8 != 0 {
+        if len < least || (after + at) % 8 != 0 {
             return Err(format!("a buffer of {len} bytes is too short for {rows} rows or lies askew"));
         }
         Ok(after + at..after + end)

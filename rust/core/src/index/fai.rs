@@ -143,7 +143,7 @@ impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
             let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
             repeats.look(pairs, &mut same, |row| {
                 if LIKE {
-                    repeated.push(row)
+                    repeated.push(row);
                 }
             })
         })?;
@@ -159,7 +159,7 @@ impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
         let id = name_at(source, &mut offsets, second)?;
         let mut place =
             |row| -> Result<Place> { Ok(Place { record: Some(row), ..Place::at(offset_of(&mut offsets, row)?) }) };
-        Err(Error::Duplicate { path: None, id, first: place(first)?, second: place(second)? })
+        Err(Error::Duplicate { path: None, id, places: Box::new([place(first)?, place(second)?]) })
     }
 }
 

@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::columns::{Column, Columns, Store, write};
 use super::lookup::{Repeats, Sorter, candidates, hash_name};
 use crate::error::{Error, Place, Result};
+use crate::io::prefetch::prefetch;
 use crate::io::spool::Spool;
 use crate::io::{Fingerprint, Source};
 use crate::scan::fasta::marks::{MARK_STEP, marks};
@@ -175,7 +176,7 @@ impl<'a> Builder<'a> {
     fn take_marks(&mut self, rows: &mut SidxRows) -> Result<Vec<u32>> {
         let mut ends = Vec::with_capacity(rows.length.len());
         let count = |spool: &Spool| {
-            u32::try_from(spool.len() / 8).ok().filter(|&n| n <= i32::MAX as u32).ok_or_else(|| {
+            u32::try_from(spool.len() / 8).ok().filter(|&n| i32::try_from(n).is_ok()).ok_or_else(|| {
                 Error::Mismatch("the file has more than 128 TiB of records with uneven lines; rewrap it".to_owned())
             })
         };
@@ -205,7 +206,7 @@ impl<'a> Builder<'a> {
         })?;
         let schema = Schema::new_with_metadata(
             fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec(),
-            metadata(fingerprint, self.source.len(), &repeats),
+            metadata(fingerprint, self.source.len(), rows, &repeats),
         );
         let [length, header_offset, sequence_offset] = self.numbers;
         let [line_bases, line_bytes] = self.lines;
@@ -261,7 +262,7 @@ impl Sink for Builder<'_> {
     }
 }
 
-fn metadata(fingerprint: &Fingerprint, data: u64, repeats: &Repeats) -> HashMap<String, String> {
+fn metadata(fingerprint: &Fingerprint, data: u64, rows: u64, repeats: &Repeats) -> HashMap<String, String> {
     let (first, again) = repeats.earliest.unwrap_or_default();
     [
         ("seekset.kind", "fasta".to_owned()),
@@ -271,6 +272,7 @@ fn metadata(fingerprint: &Fingerprint, data: u64, repeats: &Repeats) -> HashMap<
         ("seekset.file_mtime_ns", fingerprint.mtime_ns.to_string()),
         ("seekset.file_sample", format!("{:016x}", fingerprint.sample)),
         ("seekset.data_size", data.to_string()),
+        ("seekset.rows", rows.to_string()),
         ("seekset.repeated_ids", repeats.count.to_string()),
         ("seekset.first_repeat", format!("{first} {again}")),
     ]
@@ -318,7 +320,14 @@ impl Sidx {
         let pair = value("first_repeat")?.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let repeats = Repeats { count, earliest: pair.filter(|_| count > 0) };
         let data_size = number("data_size", 10)? as u64;
-        Ok(Self { fingerprint, data_size, repeats, columns })
+        if number("rows", 10)? != i128::from(columns.rows()) {
+            let (rows, found) = (value("rows")?, columns.rows());
+            return Err(Error::format(
+                0,
+                format!("not a usable index: it was written with {rows} rows and has {found}"),
+            ));
+        }
+        Ok(Self { columns, fingerprint, data_size, repeats })
     }
 
     /// How many records there are.
@@ -351,6 +360,14 @@ impl Sidx {
         self.columns.numbers(LENGTH)
     }
 
+    /// An error if the file that the index is mapped from was cut or overwritten; replacing it by another does no harm.
+    pub fn check_unchanged(&self) -> Result<()> {
+        match self.columns.store() {
+            Store::File(mapped) => mapped.guarded().check_not_overwritten(),
+            Store::Memory(..) => Ok(()),
+        }
+    }
+
     /// The bytes behind the index and where among them [`Sidx::lengths`] lies.
     #[must_use]
     pub fn lengths_place(&self) -> (&Store, std::ops::Range<usize>) {
@@ -369,7 +386,7 @@ impl Sidx {
         let (first, second) = self.repeats.earliest?;
         let place = |row| Place { record: Some(row), ..Place::at(self.entry(row).map_or(0, |e| e.header_offset)) };
         let id = self.id(second).unwrap_or("?").to_owned();
-        Some(Error::Duplicate { path: None, id, first: place(first), second: place(second) })
+        Some(Error::Duplicate { path: None, id, places: Box::new([first, second].map(place)) })
     }
 
     fn number<T: bytemuck::Pod>(&self, buffer: usize, row: u64) -> Result<T> {
@@ -396,6 +413,17 @@ impl Sidx {
             line_bytes: *columns.numbers(LINE_BYTES).get(row)?,
         };
         Some((entry, *columns.numbers(CHECK).get(row)?))
+    }
+
+    /// Says that the entry of a row will be wanted shortly.
+    #[inline]
+    pub fn prefetch(&self, row: u64) {
+        for (buffer, width) in
+            [(LENGTH, 8), (HEADER_OFFSET, 8), (SEQUENCE_OFFSET, 8), (LINE_BASES, 4), (LINE_BYTES, 4), (CHECK, 4)]
+        {
+            let at = (row as usize).saturating_mul(width);
+            prefetch(self.columns.bytes(buffer).get(at..at.saturating_add(1)).unwrap_or(&[]));
+        }
     }
 
     #[cold]
@@ -433,6 +461,9 @@ impl Sidx {
         let mut first = None;
         for slot in candidates(self.columns.numbers(LOOKUP_HASH), hash) {
             let row: u64 = self.number(LOOKUP_ROW, slot as u64)?;
+            if row >= self.len() {
+                return Err(damaged(row));
+            }
             if self.number::<u32>(ID_CHECK, row)? == hash as u32 && self.id(row)? == id {
                 first = Some(first.map_or(row, |known: u64| known.min(row)));
             }

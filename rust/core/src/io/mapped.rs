@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use memmap2::Mmap;
 
 use super::fingerprint::mtime_ns;
+use super::prefetch::prefetch;
 use super::source::{Scratch, Source, checked};
 use crate::error::{Error, Result};
 
@@ -72,17 +73,35 @@ impl Guarded {
 
     /// One `fstat`: an error if size or time changed, or if the file was unlinked or replaced by another.
     pub fn check_unchanged(&self) -> Result<()> {
-        let now = Seen::of(&self.file.metadata().map_err(|e| Error::io(&self.path, e))?);
-        let what = if now.size != self.seen.size {
-            format!("its size was {} bytes when it was opened and is {} now", self.seen.size, now.size)
+        let now = self.look()?;
+        if now.links < self.seen.links {
+            return Err(self.stale("it was deleted or replaced after it was opened"));
+        }
+        self.compare(now)
+    }
+
+    /// One `fstat`: an error if size or time changed. The file may have lost its name to another.
+    pub fn check_not_overwritten(&self) -> Result<()> {
+        self.compare(self.look()?)
+    }
+
+    fn look(&self) -> Result<Seen> {
+        Ok(Seen::of(&self.file.metadata().map_err(|e| Error::io(&self.path, e))?))
+    }
+
+    fn compare(&self, now: Seen) -> Result<()> {
+        if now.size != self.seen.size {
+            let (then, now) = (self.seen.size, now.size);
+            Err(self.stale(&format!("its size was {then} bytes when it was opened and is {now} now")))
         } else if now.mtime_ns != self.seen.mtime_ns {
-            "it was written to after it was opened".to_owned()
-        } else if now.links < self.seen.links {
-            "it was deleted or replaced after it was opened".to_owned()
+            Err(self.stale("it was written to after it was opened"))
         } else {
-            return Ok(());
-        };
-        Err(Error::stale(format!("{what}; open it again")).in_file(&self.path))
+            Ok(())
+        }
+    }
+
+    fn stale(&self, what: &str) -> Error {
+        Error::stale(format!("{what}; open it again")).in_file(&self.path)
     }
 }
 
@@ -170,17 +189,4 @@ impl Source for Mapped {
             prefetch(&self.as_bytes()[offset as usize..end as usize]);
         }
     }
-}
-
-/// Asks the processor to bring bytes near, one cache line at a time.
-#[inline]
-fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program could see and faults on no address; SSE is part of x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
 }

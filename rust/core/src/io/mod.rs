@@ -1,12 +1,13 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
-//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`]).
+//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`).
 
 pub mod bgzf;
 pub mod fingerprint;
 pub mod mapped;
 pub mod open;
 pub mod pread;
+pub(crate) mod prefetch;
 pub mod source;
 pub mod spool;
 pub mod threads;

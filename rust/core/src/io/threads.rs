@@ -9,7 +9,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 struct Pool {
     pid: u32,
     threads: usize,
-    pool: ThreadPool,
+    rayon: ThreadPool,
 }
 
 static POOL: ArcSwapOption<Pool> = ArcSwapOption::const_empty();
@@ -37,7 +37,7 @@ pub fn set_threads(threads: usize) {
 /// Runs `work` in this process's pool. Without one thread to spare it runs here.
 pub fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     match pool(threads()) {
-        Some(pool) => pool.pool.install(work),
+        Some(pool) => pool.rayon.install(work),
         None => work(),
     }
 }
@@ -57,8 +57,8 @@ fn pool(threads: usize) -> Option<Arc<Pool>> {
             std::mem::forget(pool);
         }
     }
-    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("seekset-{i}")).build().ok()?;
-    let pool = Arc::new(Pool { pid, threads, pool });
+    let rayon = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("seekset-{i}")).build().ok()?;
+    let pool = Arc::new(Pool { pid, threads, rayon });
     POOL.store(Some(Arc::clone(&pool)));
     Some(pool)
 }

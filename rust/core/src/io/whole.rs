@@ -1,8 +1,8 @@
 //! Files that appear whole or not at all: written beside their name, then renamed.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -13,26 +13,25 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
-    out: BufWriter<NamedTempFile>,
+    out: BufWriter<NamedTempFile<File>>,
 }
 
 impl WholeFile {
     /// Starts a file beside `path`, readable by whom the umask allows.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temp = tempfile::Builder::new()
-            .prefix(&format!(".{name}."))
-            .suffix(".part")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder(path))
-            .map_err(|e| Error::io(path, e))?;
+        // Opened here rather than by tempfile, whose errors lose the system's code.
+        let open = |temp: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(temp);
+        let mut builder = tempfile::Builder::new();
+        let temp = builder.prefix(&format!(".{name}.")).suffix(".part").make_in(folder(path), open);
+        let temp = temp.map_err(|e| Error::io(path, e))?;
         Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, temp) })
     }
 
     /// The file as it stands, for reading what has been written and flushed so far.
     pub fn reopen(&mut self) -> Result<File> {
         self.out.flush().map_err(|e| Error::io(&self.path, e))?;
-        self.out.get_ref().reopen().map_err(|e| Error::io(&self.path, e))
+        File::open(self.out.get_ref().path()).map_err(|e| Error::io(&self.path, e))
     }
 
     /// Gives the file its name, replacing what was there.

@@ -44,7 +44,9 @@ pub struct Part {
     /// Which request it belongs to.
     pub request: usize,
     /// How many letters it has.
-    pub letters: u64,
+    pub letters: u32,
+    /// Whether it is to be given as its reverse complement.
+    pub reverse: bool,
 }
 
 /// Requests sorted by where they lie, with the number of letters of each known.
@@ -53,22 +55,23 @@ pub struct Part {
 #[derive(Debug)]
 pub struct Batch<'a> {
     index: &'a Sidx,
-    requests: &'a [Request],
     parts: Vec<Part>,
     letters: Vec<u64>,
 }
 
 impl<'a> Batch<'a> {
     /// Plans requests. The order asked for stays the order of the results.
-    pub fn plan(index: &'a Sidx, requests: &'a [Request]) -> Result<Self> {
+    pub fn plan(index: &'a Sidx, requests: &[Request]) -> Result<Self> {
         let letters = letters(index, requests)?;
         let mut parts = Vec::with_capacity(requests.len());
         for (request, (wanted, &letters)) in requests.iter().zip(&letters).enumerate() {
-            let &Request { row, start, .. } = wanted;
-            parts.push(Part { row, start, request, letters: letters.min(PART) });
-            for done in (PART..letters).step_by(PART as usize) {
-                parts.push(Part { row, start: start + done, request, letters: PART.min(letters - done) });
-            }
+            let &Request { row, start, reverse, .. } = wanted;
+            let part = |done: u64| {
+                let letters = PART.min(letters - done) as u32;
+                Part { row, start: start + done, request, letters, reverse }
+            };
+            parts.push(part(0));
+            parts.extend((PART..letters).step_by(PART as usize).map(part));
         }
         // Rows are in file order.
         if parts.len() <= FEW {
@@ -76,7 +79,7 @@ impl<'a> Batch<'a> {
         } else {
             threads::in_pool(|| parts.par_sort_unstable());
         }
-        Ok(Self { index, requests, parts, letters })
+        Ok(Self { index, parts, letters })
     }
 
     /// Letters of each request, in the order asked.
@@ -91,17 +94,17 @@ impl<'a> Batch<'a> {
         &self.parts
     }
 
-    /// Whether a part is to be given as its reverse complement.
-    #[must_use]
-    pub fn is_reversed(&self, part: &Part) -> bool {
-        self.requests[part.request].reverse
+    /// Says that the address of a part will be wanted shortly.
+    #[inline]
+    pub fn prefetch(&self, part: &Part) {
+        self.index.prefetch(part.row);
     }
 
     /// Where a part lies.
     #[inline]
     pub fn address(&self, part: &Part) -> Result<Address> {
         let entry = self.index.entry(part.row)?;
-        Address::window(self.index, part.row, &entry, part.start, part.letters)
+        Address::window(self.index, part.row, &entry, part.start, part.letters.into())
     }
 }
 
@@ -109,7 +112,8 @@ impl<'a> Batch<'a> {
 fn letters(index: &Sidx, requests: &[Request]) -> Result<Vec<u64>> {
     let lengths = index.lengths();
     let one = |request: &Request| {
-        let length = lengths.get(request.row as usize).copied();
+        // Addresses compare the checksum of a length; until then, a damaged one must not cost more memory than the file.
+        let length = lengths.get(request.row as usize).copied().filter(|&length| length <= index.data_size());
         length.and_then(|length| length.checked_sub(request.start)).map_or(u64::MAX, |left| left.min(request.letters))
     };
     let letters: Vec<u64> = if requests.len() <= FEW {

@@ -166,9 +166,7 @@ fn hand_over<T>(
         let ready = {
             let mut board = lock(board);
             let number = board.handed;
-            if board.done.is_empty() && board.working > 0 {
-                board = news.wait_timeout(board, BEAT).unwrap_or_else(PoisonError::into_inner).0;
-            } else if !board.done.contains_key(&number) && board.working > 0 {
+            if !board.done.contains_key(&number) && board.working > 0 {
                 board = news.wait_timeout(board, BEAT).unwrap_or_else(PoisonError::into_inner).0;
             }
             let ready = board.done.remove(&number);
