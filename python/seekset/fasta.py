@@ -65,6 +65,11 @@ class FastaRecord:
         """All letters."""
         return self._fasta._open.fetch(self.row)
 
+    @property
+    def line_width(self) -> int | None:
+        """Letters per line in the file; ``None`` where its lines differ or there are none."""
+        return self._fasta._open.entry(self.row)[2] or None
+
     def __len__(self) -> int:
         return self._fasta._open.length(self.row)
 

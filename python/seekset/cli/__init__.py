@@ -62,10 +62,6 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except BrokenPipeError:
-        # The reader went away, as `head` does: nothing is wrong. Python would complain again while closing stdout.
-        sys.stdout = None
-        code = 0
     except KeyboardInterrupt:
         code = 130
     except Exception as error:

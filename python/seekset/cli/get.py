@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Letters read at a time: a chromosome passes through without being in memory as a whole.
 _STEP = 1 << 22
 
+# Letters per line where the file's own lines differ.
+_WIDTH = 60
+
 
 @click.command(name="get")
 @click.argument("file", type=click.Path())
@@ -22,19 +25,22 @@ _STEP = 1 << 22
 @click.option(
     "-r", "--region-file", type=click.File("r"), help="Read regions from this file, one per line (- for stdin)."
 )
-@click.option("-w", "--width", default=60, show_default=True, type=click.IntRange(min=1), help="Letters per line.")
+@click.option("-w", "--width", type=click.IntRange(min=1), help="Letters per line; as in FILE unless given.")
 @click.option("-i", "--reverse-complement", is_flag=True, help="Give the reverse complement.")
 def command(
-    file: str, regions: tuple[str, ...], region_file: TextIO | None, width: int, reverse_complement: bool
+    file: str, regions: tuple[str, ...], region_file: TextIO | None, width: int | None, reverse_complement: bool
 ) -> None:
     """Print records or regions of FILE as FASTA.
 
     A REGION is an id (seq_7) or part of a record (chr1:101-200, chr1:101-), counted from 1, both ends included, as in
     samtools.
     """
+    import signal
+
     from seekset.fasta import Fasta
     from seekset.regions import parse_region
 
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `seekset get … | head` ends as other tools do
     wanted = [*regions, *(line.strip() for line in region_file or () if line.strip())]
     if not wanted:
         raise click.UsageError("give at least one id or region")
@@ -42,7 +48,8 @@ def command(
         # All regions are understood before anything is printed.
         for region in [parse_region(fasta, text) for text in wanted]:
             click.echo(f">{region.text}{'/rc' if reverse_complement else ''}")
-            for lines in _wrapped(fasta, region, width, reverse=reverse_complement):
+            letters = width or fasta[region.row].line_width or _WIDTH
+            for lines in _wrapped(fasta, region, letters, reverse=reverse_complement):
                 click.echo(lines)
 
 

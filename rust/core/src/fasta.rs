@@ -271,14 +271,14 @@ fn build_index(
     source.check_unchanged().map_err(|e| e.in_file(path))?;
     match whole {
         Ok(mut file) => {
-            builder.finish(&opened.fingerprint, &mut file).map_err(|e| e.in_file(index_path))?;
+            builder.finish(&opened.fingerprint, &mut file, watch).map_err(|e| e.in_file(index_path))?;
             file.publish()?;
             let index = Sidx::open(Store::File(Mapped::open(index_path)?)).map_err(|e| e.in_file(index_path))?;
             Ok((index, Origin::Built { because }))
         }
         Err(because) => {
             let mut bytes = Vec::new();
-            builder.finish(&opened.fingerprint, &mut bytes)?;
+            builder.finish(&opened.fingerprint, &mut bytes, watch)?;
             Ok((Sidx::open(Store::memory(&bytes))?, Origin::Memory { because }))
         }
     }
@@ -300,7 +300,7 @@ fn write_fai<const LIKE: bool>(opened: &Opened, out: &Path, watch: &dyn Watch) -
     let mut writer = FaiWriter::<LIKE>::create(source, out)?;
     fasta::scan(source, threads::threads(), watch, &mut writer)?;
     source.check_unchanged()?;
-    writer.finish().map_err(|e| fasta::with_lines(e, source))
+    writer.finish(watch).map_err(|e| fasta::with_lines(e, source))
 }
 
 /// Counts records and letters without keeping an index: the bare scan, for measuring.

@@ -95,8 +95,14 @@ impl<W: Write> Counted<'_, W> {
     }
 }
 
-/// Writes one batch of `rows` rows as an Arrow IPC file.
-pub fn write(out: &mut impl Write, schema: &Schema, rows: u64, columns: &mut [Column]) -> io::Result<()> {
+/// Writes one batch of `rows` rows as an Arrow IPC file, and asks `go_on` now and then.
+pub fn write(
+    out: &mut impl Write,
+    schema: &Schema,
+    rows: u64,
+    columns: &mut [Column],
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<()> {
     let mut out = Counted { out, at: 0 };
     out.write_all(MAGIC)?;
     out.pad_to(8)?;
@@ -106,7 +112,8 @@ pub fn write(out: &mut impl Write, schema: &Schema, rows: u64, columns: &mut [Co
     let metadata = out.message(&batch.message)?;
     for spool in columns.iter_mut().flat_map(Column::buffers).flatten() {
         let end = padded(out.at + spool.len());
-        spool.copy_to(&mut out)?;
+        spool.copy_to(&mut out, &mut go_on)?;
+        go_on()?;
         out.pad_to(end)?;
     }
     out.write_all(&CONTINUATION)?;
@@ -114,7 +121,8 @@ pub fn write(out: &mut impl Write, schema: &Schema, rows: u64, columns: &mut [Co
     let footer = footer(schema, Block::new(start as i64, metadata, batch.body as i64));
     out.write_all(&footer)?;
     out.write_all(&(footer.len() as i32).to_le_bytes())?;
-    out.write_all(MAGIC)
+    out.write_all(MAGIC)?;
+    Ok(())
 }
 
 fn schema_message(schema: &Schema) -> Vec<u8> {

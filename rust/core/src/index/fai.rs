@@ -9,6 +9,7 @@ use crate::io::spool::Spool;
 use crate::io::whole::{WholeFile, folder};
 use crate::io::{Scratch, Source};
 use crate::scan::fasta::{Header, Record, Rows, Sink};
+use crate::watch::{Watch, go_on};
 
 /// One line of a `.fai`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +136,7 @@ impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
     }
 
     /// Looks for repeated names and gives the file its name. Returns how many records were left out for their name.
-    pub fn finish(self) -> Result<u64> {
+    pub fn finish(self, watch: &dyn Watch) -> Result<u64> {
         let Self { source, mut out, sorter, mut offsets, path } = self;
         let mut repeats = Repeats::default();
         let mut repeated = Vec::new();
@@ -145,7 +146,8 @@ impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
                 if LIKE {
                     repeated.push(row);
                 }
-            })
+            })?;
+            go_on(watch, source.len())
         })?;
         let Some((first, second)) = repeats.earliest else {
             out.publish()?;

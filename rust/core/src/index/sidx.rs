@@ -16,6 +16,7 @@ use crate::io::spool::Spool;
 use crate::io::{Fingerprint, Source};
 use crate::scan::fasta::marks::{MARK_STEP, marks};
 use crate::scan::fasta::{Record, Rows, Sink};
+use crate::watch::{Watch, go_on};
 
 /// The version of the format. An index of another version is built anew.
 pub const VERSION: u32 = 1;
@@ -191,7 +192,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes the index to `out`.
-    pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write) -> Result<()> {
+    pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write, watch: &dyn Watch) -> Result<()> {
+        let total = self.source.len();
+        let go_on = || go_on(watch, total);
         let rows = self.sorter.rows();
         let (mut hashes, mut slots) =
             (Spool::new(&self.folder, COLUMN_IN_MEMORY), Spool::new(&self.folder, COLUMN_IN_MEMORY));
@@ -202,7 +205,8 @@ impl<'a> Builder<'a> {
             hashes.append(bytemuck::cast_slice(&tops))?;
             slots.append(bytemuck::cast_slice(&rows))?;
             let same = |a, b| Ok(spooled_id(ends, bytes, a)? == spooled_id(ends, bytes, b)?);
-            repeats.look(pairs, same, |_| ())
+            repeats.look(pairs, same, |_| ())?;
+            go_on()
         })?;
         let schema = Schema::new_with_metadata(
             fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec(),
@@ -224,7 +228,7 @@ impl<'a> Builder<'a> {
             Column::Numbers(hashes),
             Column::Numbers(slots),
         ];
-        Ok(write(out, &schema, rows, &mut columns)?)
+        write(out, &schema, rows, &mut columns, go_on)
     }
 }
 

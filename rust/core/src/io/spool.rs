@@ -5,6 +5,11 @@ use std::path::Path;
 
 use tempfile::SpooledTempFile;
 
+use crate::error::Result;
+
+/// Bytes copied between two questions whether to go on.
+const PIECE: u64 = 64 << 20;
+
 /// A growing run of bytes whose memory is bounded.
 #[derive(Debug)]
 pub struct Spool {
@@ -46,10 +51,12 @@ impl Spool {
         read
     }
 
-    /// Writes all of it to `out`.
-    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<()> {
+    /// Writes all of it to `out`, and asks `go_on` now and then.
+    pub fn copy_to(&mut self, out: &mut impl Write, mut go_on: impl FnMut() -> Result<()>) -> Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
-        io::copy(&mut self.file, out)?;
+        while io::copy(&mut (&mut self.file).take(PIECE), out)? == PIECE {
+            go_on()?;
+        }
         Ok(())
     }
 }
@@ -69,7 +76,7 @@ mod tests {
             assert_eq!(&middle, b"cde");
             spool.append(b"gh").unwrap();
             let mut all = Vec::new();
-            spool.copy_to(&mut all).unwrap();
+            spool.copy_to(&mut all, || Ok(())).unwrap();
             assert_eq!(all, b"abcdefgh");
             assert_eq!(spool.len(), 8);
         }

@@ -1,0 +1,231 @@
+"""The command line, run as people run it: in a process of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pysam
+import pytest
+
+PROTEINS = b">seq_1 one\nMTKIALSDFG\nHKQWE\n>seq_2\nMKV\n>seq:3-4\nACGTN\n"
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """`cli("get", ...)` runs a command in tmp_path and gives what came out."""
+
+    def run(*words, stdin=None):
+        command = [sys.executable, "-m", "seekset", *map(str, words)]
+        return subprocess.run(
+            command, cwd=tmp_path, input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def proteins(tmp_path):
+    path = tmp_path / "p.fa"
+    path.write_bytes(PROTEINS)
+    return path
+
+
+def test_index_writes_an_index_beside_each_file_and_says_so(cli, proteins, tmp_path):
+    (tmp_path / "q.fa").write_bytes(b">a\nAC\n")
+    done = cli("index", "p.fa", "q.fa")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split("\t")[:3] for line in done.stdout.splitlines()] == [
+        ["file", "records", "letters"],
+        ["p.fa", "3", "23"],
+        ["q.fa", "1", "2"],
+    ]
+    assert (tmp_path / "p.fa.sidx").exists()
+    assert (tmp_path / "q.fa.sidx").exists()
+    assert "was there" in cli("index", "p.fa").stdout
+
+
+def test_index_tells_machines_in_json(cli, proteins):
+    facts = json.loads(cli("index", "--json", "--verify", "p.fa").stdout)
+    assert (facts["records"], facts["letters"], facts["built"], facts["index_path"]) == (3, 23, True, "p.fa.sidx")
+
+
+def test_index_goes_where_it_is_told(cli, proteins, tmp_path):
+    assert cli("index", "-q", "-o", "elsewhere.sidx", "p.fa").stdout == ""
+    assert (tmp_path / "elsewhere.sidx").exists()
+    assert not (tmp_path / "p.fa.sidx").exists()
+
+
+def test_one_output_for_two_files_is_a_usage_error(cli, proteins):
+    assert cli("index", "-o", "x.sidx", "p.fa", "p.fa").returncode == 2
+
+
+def test_index_into_a_folder_that_is_not_there_is_an_error(cli, proteins):
+    done = cli("index", "-o", "missing/x.sidx", "p.fa")
+    assert (done.returncode, done.stderr) == (1, "seekset: missing/x.sidx: No such file or directory\n")
+
+
+def test_index_of_a_bad_file_is_one_line_and_exit_code_1(cli, tmp_path):
+    (tmp_path / "bad.fa").write_bytes(b">a\nA\0C\n")
+    done = cli("index", "bad.fa")
+    assert done.returncode == 1
+    expected = "seekset: bad.fa: line 2, byte 4: expected letters in a sequence line, found a NUL byte\n"
+    assert (done.stdout, done.stderr) == ("", expected)
+    assert list(tmp_path.iterdir()) == [tmp_path / "bad.fa"]
+
+
+def test_debug_shows_the_traceback(cli, tmp_path):
+    (tmp_path / "bad.fa").write_bytes(b"A\n")
+    assert "Traceback" in cli("--debug", "index", "bad.fa").stderr
+
+
+def test_repeated_ids_are_indexed_with_a_word_about_them(cli, tmp_path):
+    (tmp_path / "twice.fa").write_bytes(b">a\nA\n>a\nC\n")
+    done = cli("index", "twice.fa")
+    assert (done.returncode, done.stderr) == (0, "seekset: twice.fa: 1 records have an id that an earlier one has\n")
+
+
+def test_faidx_writes_what_samtools_writes(cli, proteins, tmp_path):
+    done = cli("faidx", "p.fa")
+    assert (done.returncode, done.stdout) == (0, "p.fa.fai\n")
+    ours = (tmp_path / "p.fa.fai").read_bytes()
+    pysam.faidx(str(proteins))
+    assert ours == (tmp_path / "p.fa.fai").read_bytes()
+
+
+def test_faidx_refuses_what_samtools_drops_unless_asked(cli, tmp_path):
+    path = tmp_path / "twice.fa"
+    path.write_bytes(b">a\nAC\n>a\nGGG\n>b\n>c\nT\n")
+    refused = cli("faidx", "twice.fa")
+    assert refused.returncode == 1
+    assert "line 5, byte 13" in refused.stderr
+    assert "--like-samtools" in refused.stderr
+    assert not (tmp_path / "twice.fa.fai").exists()
+    done = cli("faidx", "--like-samtools", "twice.fa")
+    assert done.returncode == 0
+    assert "1 records were left out" in done.stderr
+    ours = (tmp_path / "twice.fa.fai").read_bytes()
+    pysam.faidx(str(path))
+    assert ours == (tmp_path / "twice.fa.fai").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "regions, expected",
+    [
+        (["seq_2"], ">seq_2\nMKV\n"),
+        (["seq_1:9-12"], ">seq_1:9-12\nFGHK\n"),
+        (["seq_1:13-"], ">seq_1:13-\nQWE\n"),
+        (["seq_1:15"], ">seq_1:15\nE\n"),
+        (["seq_1:1,0-1,1"], ">seq_1:1,0-1,1\nGH\n"),
+        (["seq_2:2-99"], ">seq_2:2-99\nKV\n"),
+        (["seq:3-4"], ">seq:3-4\nACGTN\n"),
+        (["seq:3-4:2-3", "seq_2"], ">seq:3-4:2-3\nCG\n>seq_2\nMKV\n"),
+    ],
+)
+def test_get_prints_records_and_regions(cli, proteins, regions, expected):
+    done = cli("get", "p.fa", *regions)
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_get_is_what_samtools_faidx_prints(cli, proteins):
+    regions = ["seq_1", "seq_1:3-12", "seq_2:2-2"]
+    pysam.faidx("-o", str(proteins.with_name("out")), str(proteins), *regions)
+    assert cli("get", "p.fa", *regions).stdout == proteins.with_name("out").read_text()
+
+
+def test_get_wraps_and_reverses(cli, proteins):
+    assert cli("get", "-w", "4", "p.fa", "seq_1").stdout == ">seq_1\nMTKI\nALSD\nFGHK\nQWE\n"
+    assert cli("get", "-i", "-w", "2", "p.fa", "seq:3-4").stdout == ">seq:3-4/rc\nNA\nCG\nT\n"
+
+
+def test_get_reads_regions_from_a_file_or_stdin(cli, proteins):
+    assert cli("get", "-r", "-", "p.fa", stdin="seq_2\n\nseq_1:1-2\n").stdout == ">seq_2\nMKV\n>seq_1:1-2\nMT\n"
+
+
+@pytest.mark.parametrize(
+    "region, message",
+    [
+        ("seq_9", "there is no record with the id 'seq_9'; the nearest are 'seq_1', 'seq_2'"),
+        ("seq_2:0-2", "positions count from 1 and must rise, not 0 to 2"),
+        ("seq_2:3-2", "positions count from 1 and must rise, not 3 to 2"),
+        ("seq_2:4-9", "starts behind the end: 'seq_2' has 3 letters"),
+    ],
+)
+def test_get_of_what_is_not_there_prints_nothing_but_an_error(cli, proteins, region, message):
+    done = cli("get", "p.fa", "seq_1", region)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+
+
+def test_get_of_nothing_is_a_usage_error(cli, proteins):
+    assert cli("get", "p.fa").returncode == 2
+
+
+def test_a_missing_file_is_said_in_one_line(cli):
+    done = cli("get", "missing.fa", "a")
+    assert (done.returncode, done.stderr) == (1, "seekset: missing.fa: No such file or directory\n")
+
+
+def test_stats_are_those_of_the_lengths(cli, proteins):
+    facts = json.loads(cli("stats", "--json", "p.fa").stdout)
+    assert facts == {
+        "file": "p.fa", "records": 3, "letters": 23, "shortest": 3, "median": 5.0, "mean": 7.7, "n50": 15, "longest": 15
+    }  # fmt: skip
+
+
+def test_stats_of_an_empty_file_are_zero(cli, tmp_path):
+    (tmp_path / "empty.fa").write_bytes(b"")
+    assert cli("stats", "empty.fa").stdout.splitlines()[1] == "empty.fa\t0\t0\t0\t0\t0\t0\t0"
+
+
+def test_stats_draws_a_picture(cli, proteins, tmp_path):
+    assert cli("stats", "--plot", "lengths.png", "p.fa").returncode == 0
+    assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_a_word(proteins, tmp_path):
+    (tmp_path / "long.fa").write_bytes(b">a\n" + b"ACGT" * 1_000_000 + b"\n")
+    command = f"{sys.executable} -m seekset get long.fa a | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (">a\n141\n", "")  # killed by SIGPIPE, as `cat` would be
+
+
+def test_ctrl_c_ends_an_index_command_and_leaves_nothing_half_done(cli, tmp_path):
+    path = tmp_path / "slow.fa"
+    path.write_bytes(b"".join(b">%d\nA\n" % number for number in range(3_000_000)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seekset", "index", "slow.fa"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    while process.poll() is None and not list(tmp_path.glob(".slow.fa.sidx.*")):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    # Whoever is quick enough may have finished the index by then; half of one is never there.
+    left = {path.name for path in tmp_path.iterdir()} - {"slow.fa"}
+    assert left <= {"slow.fa.sidx"}
+    assert cli("index", "--verify", "-q", "slow.fa").returncode == 0
+
+
+def test_help_imports_neither_numpy_nor_the_extension(tmp_path):
+    program = "import sys, seekset.cli\ntry: seekset.cli.main()\nfinally: print(sorted({'numpy', 'torch', 'rich', 'seekset._core'} & set(sys.modules)))"
+    command = [sys.executable, "-c", program, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_lists_every_command_with_a_line_about_it(cli):
+    lines = cli("--help").stdout.splitlines()
+    commands = [line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :]]
+    assert [name for name, _ in commands] == ["demo", "faidx", "get", "index", "stats"]
+    assert all(len(text) > 20 for _, text in commands)
+
+
+def test_version_is_the_packages(cli):
+    import seekset
+
+    assert cli("--version").stdout == f"seekset {seekset.__version__}\n"
