@@ -85,10 +85,15 @@ $(BENCH_VENV)/.tools: benches/python/requirements.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --upgrade pip
 	$(BENCH_VENV)/bin/pip install --quiet -r benches/python/requirements.txt
+	@# Its reader stands alone; what it asks for besides is torch, CUDA and gigabytes.
+	$(BENCH_VENV)/bin/pip install --quiet --no-deps 'bionemo-noodles>=0.1'
 	@touch $@
 
-$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES)
-	VIRTUAL_ENV=$(abspath $(BENCH_VENV)) $(BIN)/maturin develop --release --quiet
+$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(wildcard python/seekset/*.py)
+	@# A wheel, because an editable install would share its extension with .venv.
+	rm -rf target/bench-wheel
+	$(BIN)/maturin build --release --quiet --out target/bench-wheel
+	$(BENCH_VENV)/bin/pip install --quiet --force-reinstall --no-deps target/bench-wheel/*.whl
 	@touch $@
 
 bench-rust: ## Build the Rust side of the benchmarks (helicase beside the bare scan)

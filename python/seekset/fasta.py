@@ -253,11 +253,20 @@ class Fasta(Mapping[str, FastaRecord]):
         if isinstance(keys, str):
             raise TypeError("give a list of ids, not one id")
         if not isinstance(keys, np.ndarray) and any(isinstance(key, str) for key in cast("Sequence[object]", keys)):
-            return np.array([self.row(key) for key in cast("Sequence[str]", keys)], dtype=np.int64)
+            return self._rows_of(cast("Sequence[str | SupportsIndex]", keys))
         array = np.asarray(keys)
         if array.dtype.kind in "US":
-            return np.array([self.row(str(key)) for key in array], dtype=np.int64)
+            return self._rows_of(array.astype(str).tolist())
         return _integers(array, "rows")
+
+    def _rows_of(self, keys: Sequence[str | SupportsIndex]) -> NDArray[np.int64]:
+        if not all(isinstance(key, str) for key in keys):
+            return np.array([self.row(key) for key in keys], dtype=np.int64)
+        ids = cast("list[str]", list(keys))
+        rows = self._open.find_many(ids)
+        if (unknown := np.flatnonzero(rows < 0)).size:
+            self.row(ids[unknown[0]])  # raises, and says which ids are near
+        return rows
 
     def fetch(self, key: str | SupportsIndex, start: int = 0, end: int | None = None) -> str:
         """Letters ``start`` to ``end`` of a record: 0-based, half-open, cut where the record ends.
@@ -265,12 +274,16 @@ class Fasta(Mapping[str, FastaRecord]):
         >>> Fasta("genome.fa").fetch("chr1", 2, 8)
         'GTATGN'
         """
-        row = self._core.find(key) if self._core is not None and isinstance(key, str) else self.row(key)
-        if row is None:
-            row = self.row(key)  # raises, and says which ids are near
-        if start < 0 or (end is not None and end < 0):
-            raise ValueError(f"positions count from 0 and are not negative, but {start} to {end} was asked for")
-        return self._open.fetch(row, min(start, sys.maxsize), None if end is None else min(end, sys.maxsize))
+        core = self._core or self._open
+        if start or end is not None:
+            if start < 0 or (end is not None and end < 0):
+                raise ValueError(f"positions count from 0 and are not negative, but {start} to {end} was asked for")
+            start, end = min(start, sys.maxsize), None if end is None else min(end, sys.maxsize)
+        if isinstance(key, str):
+            letters = core.fetch_id(key, start, end)
+            if letters is not None:
+                return letters
+        return core.fetch(self.row(key), start, end)  # an unknown id raises here, and says which ids are near
 
     def fetch_many(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> list[str]:
         """All letters of many records, in the order asked, in one call.

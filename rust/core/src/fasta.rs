@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw, layout};
 use crate::index::columns::Store;
 use crate::index::fai::FaiWriter;
+use crate::index::samtools::write_like_samtools;
 use crate::index::sidx::{Builder, Sidx};
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, beside};
@@ -290,17 +291,25 @@ fn build_index(
 pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<(PathBuf, u64)> {
     let opened = open_source(path, Access::Mmap)?;
     let out = out.map_or_else(|| beside(path, ".fai"), Path::to_owned);
+    let write = if like_samtools { write_fai_like_samtools } else { write_fai };
     let left_out =
-        if like_samtools { write_fai::<true>(&opened, &out, watch) } else { write_fai::<false>(&opened, &out, watch) };
-    left_out.map_err(|e| e.in_file(path)).map(|left_out| (out, left_out))
+        write(&*opened.source, &out, watch).map_err(|e| fasta::with_lines(e, &*opened.source).in_file(path))?;
+    Ok((out, left_out))
 }
 
-fn write_fai<const LIKE: bool>(opened: &Opened, out: &Path, watch: &dyn Watch) -> Result<u64> {
-    let source = &*opened.source;
-    let mut writer = FaiWriter::<LIKE>::create(source, out)?;
+fn write_fai(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {
+    let mut writer = FaiWriter::create(source, out)?;
     fasta::scan(source, threads::threads(), watch, &mut writer)?;
     source.check_unchanged()?;
-    writer.finish(watch).map_err(|e| fasta::with_lines(e, source))
+    writer.finish(watch)?;
+    Ok(0)
+}
+
+fn write_fai_like_samtools(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {
+    let mut file = WholeFile::create(out)?;
+    let left_out = write_like_samtools(source, &mut file, watch)?;
+    file.publish()?;
+    Ok(left_out)
 }
 
 /// Counts records and letters without keeping an index: the bare scan, for measuring.

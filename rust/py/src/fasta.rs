@@ -6,6 +6,7 @@ use std::sync::Arc;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 use seekset_core::Result;
 use seekset_core::fasta::{Fasta as Core, OpenOptions, Origin};
@@ -151,6 +152,29 @@ impl Fasta {
             || self.inner.index().lengths().get(row as usize).is_none_or(|&n| n <= MANY_LETTERS);
         let letters = if few { read() } else { py.detach(read) }.or_raise(py)?;
         text(py, &letters)
+    }
+
+    /// Letters `start` to `end` of the record with this id as str; None if there is none.
+    #[pyo3(signature = (id, start=0, end=None))]
+    fn fetch_id<'py>(
+        &self,
+        py: Python<'py>,
+        id: &str,
+        start: u64,
+        end: Option<u64>,
+    ) -> PyResult<Option<Bound<'py, PyString>>> {
+        let row = self.look(py, |index| index.find(id))?;
+        row.map(|row| self.fetch(py, row, start, end)).transpose()
+    }
+
+    /// The rows of many ids; -1 for those that no record has.
+    fn find_many<'py>(&self, py: Python<'py>, ids: Vec<PyBackedStr>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let rows = py.detach(|| {
+            self.inner.check_unchanged()?;
+            let find = |id: &PyBackedStr| Ok(self.inner.index().find(id)?.map_or(-1, u64::cast_signed));
+            ids.iter().map(find).collect::<Result<Vec<i64>>>()
+        });
+        Ok(PyArray1::from_vec(py, rows.map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)?))
     }
 
     /// All letters of many rows as a list of str, in the order asked.

@@ -210,3 +210,54 @@ impl<T: Copy + Send + Sync> Kernel for OneHot<T> {
         "one_hot"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both<K: Kernel<Out: Default>>(kernel: &K, letters: &[u8]) -> [Result<Vec<K::Out>, usize>; 2] {
+        let empty = || vec![K::Out::default(); letters.len() * kernel.width()];
+        let (mut forward, mut reversed) = (empty(), empty());
+        let results = [kernel.write(letters, &mut forward), kernel.write_reversed(letters, &mut reversed)];
+        let [first, second] = results;
+        [first.map(|()| forward), second.map(|()| reversed)]
+    }
+
+    #[test]
+    fn letters_are_copied_or_complemented_from_the_end() {
+        assert_eq!(both(&Raw, b"AACgn-"), [Ok(b"AACgn-".to_vec()), Ok(b"-ncGTT".to_vec())]);
+        assert_eq!(both(&Raw, b""), [Ok(vec![]), Ok(vec![])]);
+    }
+
+    #[test]
+    fn ids_are_those_of_the_table_in_every_width() {
+        let table = TokenTable::new("wide", [(b'A', 1), (b'T', 200), (b'C', 7)]).unwrap();
+        assert_eq!(both(&Translate::<u8>::new(&table).unwrap(), b"AT"), [Ok(vec![1, 200]), Ok(vec![1, 200])]);
+        assert_eq!(both(&Translate::<i64>::new(&table).unwrap(), b"AAT"), [Ok(vec![1, 1, 200]), Ok(vec![1, 200, 200])]);
+        let table = TokenTable::new("wider", [(b'A', 256)]).unwrap();
+        let message = Translate::<u8>::new(&table).unwrap_err().to_string();
+        assert_eq!(message, "token id 256 of table 'wider' does not fit into uint8; ask for a wider dtype");
+        assert!(Translate::<i32>::new(&table).is_ok());
+    }
+
+    #[test]
+    fn the_first_letter_without_an_id_is_told_by_its_place() {
+        let table = TokenTable::new("few", [(b'A', 1), (b'T', 2), (b'C', 3)]).unwrap();
+        let kernel = Translate::<i32>::new(&table).unwrap();
+        // 'C' is known but its complement is not; 'G' is the other way round.
+        assert_eq!(both(&kernel, b"ATCG"), [Err(3), Err(2)]);
+        assert_eq!(both(&kernel, b"AG"), [Err(1), Ok(vec![3, 2])]);
+        let kernel = Translate::<i32>::new(&table.with_specials([("unk".to_owned(), 9)])).unwrap();
+        assert_eq!(both(&kernel, b"CG"), [Ok(vec![3, 9]), Ok(vec![3, 9])]);
+    }
+
+    #[test]
+    fn one_hot_rows_stand_for_letters_of_both_cases() {
+        let kernel = OneHot::new("AC", 0, 1, 5).unwrap();
+        assert_eq!(both(&kernel, b"Acx"), [Ok(vec![1, 0, 0, 1, 5, 5]), Ok(vec![5, 5, 5, 5, 5, 5])]);
+        assert_eq!(both(&kernel, b"TG"), [Ok(vec![5, 5, 5, 5]), Ok(vec![0, 1, 1, 0])]);
+        for alphabet in ["", "ACA", "Aa", "A C", "\u{e9}"] {
+            assert!(OneHot::new(alphabet, 0, 1, 0).is_err(), "{alphabet:?}");
+        }
+    }
+}

@@ -97,3 +97,49 @@ fn write_ends<'a, T: Copy>(slot: &'a mut [T], ends: Ends<'_, T>) -> &'a mut [T] 
     suffix.copy_from_slice(ends.suffix);
     letters
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Ends<'_, u8> = Ends { prefix: &[], suffix: &[] };
+
+    #[test]
+    fn offsets_add_letters_and_ends() {
+        assert_eq!(offsets(&[], 2), [0]);
+        assert_eq!(offsets(&[3, 0, 5], 0), [0, 3, 3, 8]);
+        assert_eq!(offsets(&[3, 0, 5], 2), [0, 5, 7, 14]);
+    }
+
+    #[test]
+    fn ragged_slots_lie_between_their_ends() {
+        let mut out = [9; 6];
+        let slots = ragged(&mut out, &[2, 0, 1], 1, Ends { prefix: &[1], suffix: &[] }).unwrap();
+        assert_eq!(slots.iter().map(|slot| slot.len()).collect::<Vec<_>>(), [2, 0, 1]);
+        slots.into_iter().flatten().for_each(|value| *value = 5);
+        assert_eq!(out, [1, 5, 5, 1, 1, 5]);
+    }
+
+    #[test]
+    fn an_output_of_another_size_is_refused() {
+        let mut out = [0; 6];
+        assert!(ragged(&mut out, &[2, 3], 1, NONE).is_err());
+        assert!(ragged(&mut out, &[2, 1], 2, NONE).is_ok());
+        let shape = |columns| Rectangle { columns, width: 1, pad: 0 };
+        assert!(padded(&mut out, &[2, 3], shape(3), NONE).is_ok());
+        assert!(padded(&mut out, &[2, 3], shape(4), NONE).is_err());
+        assert!(padded(&mut out, &[2, 4], shape(3), NONE).is_err());
+        assert!(padded(&mut out, &[2, 3], shape(3), Ends { prefix: &[1], suffix: &[] }).is_err());
+    }
+
+    #[test]
+    fn rows_of_a_rectangle_are_filled_to_their_end() {
+        let mut out = [9; 12];
+        let shape = Rectangle { columns: 3, width: 2, pad: 7 };
+        let slots = padded(&mut out, &[1, 3], shape, NONE).unwrap();
+        slots.into_iter().flatten().for_each(|value| *value = 5);
+        assert_eq!(out, [5, 5, 7, 7, 7, 7, 5, 5, 5, 5, 5, 5]);
+        let empty = padded(&mut [], &[0, 0], Rectangle { columns: 0, width: 1, pad: 0 }, NONE).unwrap();
+        assert_eq!(empty.len(), 2);
+    }
+}

@@ -12,6 +12,7 @@ pub use table::TokenTable;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::io::prefetch::prefetch;
 use crate::io::{Scratch, Source, threads};
 use crate::plan::Address;
 use crate::plan::batch::{Batch, Part};
@@ -93,6 +94,7 @@ fn copy_some<K: Kernel>(
     for (address, job) in addresses.iter_mut().zip(&*jobs) {
         let found = batch.address(&job.part)?;
         source.prefetch(found.offset(), found.letters().min(PREFETCHED));
+        prefetch(&job.out[..job.out.len().min(PREFETCHED as usize)]);
         *address = Some(found);
     }
     for (job, address) in jobs.iter_mut().zip(addresses.iter().flatten()) {
@@ -125,4 +127,19 @@ fn copy<K: Kernel>(
             letter: char::from(letters[at]),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_taken_off_the_front_or_the_back() {
+        for (reverse, taken, left) in [(false, [1, 2], [3]), (true, [2, 3], [1])] {
+            let mut slot = [1, 2, 3];
+            let (now, rest) = take(&mut slot, 2, reverse);
+            assert_eq!((&*now, &*rest), (&taken[..], &left[..]));
+        }
+        assert_eq!(take(&mut [0_u8; 0], 0, true), (&mut [][..], &mut [][..]));
+    }
 }

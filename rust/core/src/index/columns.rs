@@ -207,6 +207,14 @@ impl Store {
         Self::Memory(words.collect(), bytes.len())
     }
 
+    /// An error if the file was cut or overwritten; replacing it by another does no harm to the mapping.
+    pub fn check_unchanged(&self) -> Result<()> {
+        match self {
+            Self::File(mapped) => mapped.guarded().check_not_overwritten(),
+            Self::Memory(..) => Ok(()),
+        }
+    }
+
     /// All bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -354,4 +362,85 @@ fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Resu
 
 fn exactly(range: Range<usize>, len: usize) -> Range<usize> {
     range.start..range.start + len
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::Field;
+
+    fn fields() -> [(&'static str, DataType); 3] {
+        let list = DataType::List(Arc::new(Field::new("item", DataType::UInt64, false)));
+        [("name", DataType::LargeUtf8), ("size", DataType::UInt32), ("marks", list)]
+    }
+
+    fn spool(numbers: &[u8]) -> Spool {
+        let mut spool = Spool::new(&std::env::temp_dir(), 1 << 10);
+        spool.append(numbers).unwrap();
+        spool
+    }
+
+    /// Two rows: ("a", 7, [1, 2]) and ("bc", 8, []).
+    fn file() -> Vec<u8> {
+        let fields = fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec();
+        let schema = Schema::new_with_metadata(fields, HashMap::from([("key".to_owned(), "value".to_owned())]));
+        let cast = |numbers: &[u64]| spool(bytemuck::cast_slice(numbers));
+        let mut columns = [
+            Column::Text(cast(&[0, 1, 3]), spool(b"abc")),
+            Column::Numbers(spool(bytemuck::cast_slice(&[7_u32, 8]))),
+            Column::Lists(spool(bytemuck::cast_slice(&[0_u32, 2, 2])), cast(&[1, 2]), 8),
+        ];
+        let mut out = Vec::new();
+        write(&mut out, &schema, 2, &mut columns, || Ok(())).unwrap();
+        out
+    }
+
+    #[test]
+    fn columns_are_read_as_they_were_written() {
+        let columns = Columns::open(Store::memory(&file()), &fields()).unwrap();
+        assert_eq!(columns.rows(), 2);
+        assert_eq!(columns.metadata["key"], "value");
+        assert_eq!((columns.numbers::<u64>(0), columns.bytes(1)), (&[0, 1, 3][..], &b"abc"[..]));
+        assert_eq!(columns.numbers::<u32>(2), [7, 8]);
+        assert_eq!((columns.numbers::<u32>(3), columns.numbers::<u64>(4)), (&[0, 2, 2][..], &[1, 2][..]));
+        assert_eq!((columns.bytes(5), columns.place(5)), (&[][..], 0..0));
+        assert!((0..5).all(|buffer| columns.place(buffer).start.is_multiple_of(ALIGN as usize)));
+    }
+
+    #[test]
+    fn other_columns_are_refused() {
+        let [name, size, marks] = fields();
+        for wanted in [
+            vec![name.clone(), size.clone()],
+            vec![size.clone(), name.clone(), marks.clone()],
+            vec![("other", DataType::LargeUtf8), size.clone(), marks.clone()],
+            vec![name.clone(), ("size", DataType::UInt64), marks.clone()],
+        ] {
+            let error = Columns::open(Store::memory(&file()), &wanted).unwrap_err().to_string();
+            assert!(error.contains("its columns are not those of this version"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_arrow_file_is_refused() {
+        let file = file();
+        for bytes in [
+            &b""[..],
+            b"ARROW1",
+            b"ARROW1ARROW1",
+            b"ARROW1\0\0\0\0\xff\xff\xff\xffARROW1",
+            &file[1..],
+            &file[..file.len() - 1],
+        ] {
+            assert!(Columns::open(Store::memory(bytes), &fields()).is_err());
+        }
+    }
+
+    #[test]
+    fn memory_holds_what_it_was_given() {
+        for len in 0..20 {
+            let bytes: Vec<u8> = (0..len).collect();
+            assert_eq!(Store::memory(&bytes).bytes(), bytes);
+        }
+    }
 }

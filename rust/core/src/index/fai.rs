@@ -8,7 +8,7 @@ use crate::error::{Error, Place, Result};
 use crate::io::spool::Spool;
 use crate::io::whole::{WholeFile, folder};
 use crate::io::{Scratch, Source};
-use crate::scan::fasta::{Header, Record, Rows, Sink};
+use crate::scan::fasta::{Header, LineShape, Record, Rows, Sink};
 use crate::watch::{Watch, go_on};
 
 /// One line of a `.fai`.
@@ -52,69 +52,67 @@ fn read_line(line: &[u8], number: u64) -> Result<FaiEntry> {
     Ok(FaiEntry { name: (*name).to_owned(), length, offset, line_bases, line_bytes })
 }
 
-/// The rows of one chunk as text. `LIKE` leaves out what samtools leaves out instead of refusing it.
+/// The rows of one chunk as text.
 #[derive(Debug, Default)]
-pub struct FaiRows<const LIKE: bool> {
+pub struct FaiRows {
     text: Vec<u8>,
     hashes: Vec<u64>,
     offsets: Vec<u64>,
     refusal: Option<Error>,
 }
 
-impl<const LIKE: bool> Rows for FaiRows<LIKE> {
+impl Rows for FaiRows {
     fn push(&mut self, record: &Record, id: &str) {
         if self.refusal.is_some() {
             return;
         }
-        self.refusal = refuse(record, id, LIKE);
-        if LIKE && record.lines.lines == 0 {
-            return;
-        }
-        let name = if LIKE && record.unnamed { "" } else { id };
-        self.text.extend_from_slice(name.as_bytes());
-        let shape = record.lines.first;
-        let mut digits = itoa::Buffer::new();
-        for number in [record.lines.bases, record.sequence_offset, shape.bases, shape.bytes] {
-            self.text.push(b'\t');
-            self.text.extend_from_slice(digits.format(number).as_bytes());
-        }
-        self.text.push(b'\n');
-        self.hashes.push(hash_name(name.as_bytes()));
+        self.refusal = refuse(record, id);
+        let LineShape { bases, bytes } = record.lines.first;
+        push_line(&mut self.text, id.as_bytes(), [record.lines.bases, record.sequence_offset, bases, bytes]);
+        self.hashes.push(hash_name(id.as_bytes()));
         self.offsets.push(record.header_offset);
     }
 }
 
+/// Adds a line of a `.fai`: a name and four numbers.
+#[inline]
+pub(super) fn push_line(text: &mut Vec<u8>, name: &[u8], numbers: [u64; 4]) {
+    let mut digits = itoa::Buffer::new();
+    text.extend_from_slice(name);
+    for number in numbers {
+        text.push(b'\t');
+        text.extend_from_slice(digits.format(number).as_bytes());
+    }
+    text.push(b'\n');
+}
+
 /// Why a record can't have a line in a `.fai`, if it can't.
-fn refuse(record: &Record, id: &str, like: bool) -> Option<Error> {
+fn refuse(record: &Record, id: &str) -> Option<Error> {
     let lines = &record.lines;
     let (what, samtools) = if lines.uneven.ragged {
-        ("its lines differ in length", "fails on it too")
+        ("its lines differ in length", "samtools fails on it too")
     } else if lines.uneven.blank {
-        ("it has a blank line in the middle", "fails on it too")
-    } else if like {
-        return None;
+        ("it has a blank line in the middle", "samtools fails on it too")
     } else if lines.uneven.spaced {
         (
-            "it has blanks inside its lines or mixed line ends, so that computed places would be wrong",
-            "indexes it wrongly",
+            "it has blanks inside its lines or mixed line ends",
+            "--like-samtools writes places that lead to wrong letters",
         )
     } else if lines.lines == 0 {
-        ("it has no sequence", "leaves it out")
+        ("it has no sequence", "--like-samtools leaves it out")
     } else if record.unnamed {
-        ("its header has no name", "writes a line without a name")
+        ("its header has no name", "--like-samtools writes a line without a name")
     } else {
         return None;
     };
     let message = format!(
-        "record '{id}' has no place in a .fai: {what} (samtools {samtools}); mend the file, or use its .sidx, which has no such limits"
+        "record '{id}' has no place in a .fai: {what}; mend the file, or use its .sidx, which holds it ({samtools})"
     );
-    let hint =
-        if like || samtools.starts_with("fails") { "" } else { ", or ask for what samtools does with --like-samtools" };
-    Some(Error::format(record.header_offset, message + hint))
+    Some(Error::format(record.header_offset, message))
 }
 
 /// Writes a `.fai` while a file is scanned.
-pub struct FaiWriter<'a, const LIKE: bool> {
+pub struct FaiWriter<'a> {
     source: &'a dyn Source,
     out: WholeFile,
     sorter: Sorter,
@@ -122,7 +120,7 @@ pub struct FaiWriter<'a, const LIKE: bool> {
     path: std::path::PathBuf,
 }
 
-impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
+impl<'a> FaiWriter<'a> {
     /// Starts the `.fai` of `source` at `path`.
     pub fn create(source: &'a dyn Source, path: &Path) -> Result<Self> {
         let folder = folder(path);
@@ -135,48 +133,21 @@ impl<'a, const LIKE: bool> FaiWriter<'a, LIKE> {
         })
     }
 
-    /// Looks for repeated names and gives the file its name. Returns how many records were left out for their name.
-    pub fn finish(self, watch: &dyn Watch) -> Result<u64> {
-        let Self { source, mut out, sorter, mut offsets, path } = self;
+    /// Looks for repeated names and gives the file its name.
+    pub fn finish(self, watch: &dyn Watch) -> Result<()> {
+        let Self { source, out, sorter, mut offsets, .. } = self;
         let mut repeats = Repeats::default();
-        let mut repeated = Vec::new();
         sorter.finish(|pairs| {
             let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
-            repeats.look(pairs, &mut same, |row| {
-                if LIKE {
-                    repeated.push(row);
-                }
-            })?;
+            repeats.look(pairs, &mut same)?;
             go_on(watch, source.len())
         })?;
-        let Some((first, second)) = repeats.earliest else {
-            out.publish()?;
-            return Ok(0);
-        };
-        if LIKE {
-            repeated.sort_unstable();
-            without(&mut out, &path, &repeated)?.publish()?;
-            return Ok(repeats.count);
-        }
+        let Some((first, second)) = repeats.earliest else { return out.publish().map(drop) };
         let id = name_at(source, &mut offsets, second)?;
         let mut place =
             |row| -> Result<Place> { Ok(Place { record: Some(row), ..Place::at(offset_of(&mut offsets, row)?) }) };
         Err(Error::Duplicate { path: None, id, places: Box::new([place(first)?, place(second)?]) })
     }
-}
-
-/// The same lines without those whose numbers are in `left_out`, which rises.
-fn without(out: &mut WholeFile, path: &Path, left_out: &[u64]) -> Result<WholeFile> {
-    use std::io::BufRead;
-    let mut kept = WholeFile::create(path)?;
-    let mut left_out = left_out.iter().peekable();
-    for (row, line) in std::io::BufReader::new(out.reopen()?).split(b'\n').enumerate() {
-        if left_out.next_if_eq(&&(row as u64)).is_none() {
-            kept.write_all(&line?)?;
-            kept.write_all(b"\n")?;
-        }
-    }
-    Ok(kept)
 }
 
 fn offset_of(offsets: &mut Spool, row: u64) -> Result<u64> {
@@ -194,16 +165,16 @@ fn name_at(source: &dyn Source, offsets: &mut Spool, row: u64) -> Result<String>
         let bytes = source.bytes(offset..end, &mut scratch)?;
         if let Some(newline) = memchr::memchr(b'\n', bytes).or((end == source.len()).then_some(bytes.len())) {
             let header = Header::parse(&bytes[..newline], offset)?;
-            return Ok(if header.is_empty { String::new() } else { header.id.into_owned() });
+            return Ok(header.id.into_owned());
         }
         want *= 8;
     }
 }
 
-impl<const LIKE: bool> Sink for FaiWriter<'_, LIKE> {
-    type Rows = FaiRows<LIKE>;
+impl Sink for FaiWriter<'_> {
+    type Rows = FaiRows;
 
-    fn take(&mut self, rows: FaiRows<LIKE>) -> Result<()> {
+    fn take(&mut self, rows: FaiRows) -> Result<()> {
         if let Some(refusal) = rows.refusal {
             return Err(refusal);
         }

@@ -49,7 +49,8 @@ impl Gzi {
         let mut text = vec![0; 8];
         let mut inflated = 0_u64;
         walk(raw, 0, |at, _, size| {
-            if at > 0 && size > 0 {
+            // Whoever starts at 0 passes over empty blocks by himself: the first block with bytes needs no entry.
+            if inflated > 0 && size > 0 {
                 text.write_all(&at.to_le_bytes())?;
                 text.write_all(&inflated.to_le_bytes())?;
             }
@@ -59,6 +60,11 @@ impl Gzi {
         let count = (text.len() as u64 - 8) / 16;
         text[..8].copy_from_slice(&count.to_le_bytes());
         Ok(text)
+    }
+
+    /// An error if the file that the table is mapped from was cut or overwritten.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        self.store.check_unchanged()
     }
 
     fn pairs(&self) -> &[[u64; 2]] {

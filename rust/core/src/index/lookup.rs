@@ -98,20 +98,14 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Looks through pairs in hash order; `same` compares the names of two rows. `found` is told each repeated row.
-    pub fn look(
-        &mut self,
-        pairs: &[Pair],
-        mut same: impl FnMut(u64, u64) -> Result<bool>,
-        mut found: impl FnMut(u64),
-    ) -> Result<()> {
+    /// Looks through pairs in hash order; `same` compares the names of two rows.
+    pub fn look(&mut self, pairs: &[Pair], mut same: impl FnMut(u64, u64) -> Result<bool>) -> Result<()> {
         for group in pairs.chunk_by(|a, b| a.hash == b.hash).filter(|group| group.len() > 1) {
             // Rows of one hash nearly always share one name: comparing with the first decides.
             for (k, pair) in group.iter().enumerate().skip(1) {
                 for earlier in &group[..k] {
                     if same(earlier.row, pair.row)? {
                         self.count += 1;
-                        found(pair.row);
                         if self.earliest.is_none_or(|(_, row)| pair.row < row) {
                             self.earliest = Some((earlier.row, pair.row));
                         }
@@ -172,10 +166,8 @@ mod tests {
         let mut pairs: Vec<Pair> = names.iter().zip(0..).map(|(n, row)| Pair { hash: n.len() as u64, row }).collect();
         pairs.sort_unstable();
         let mut repeats = Repeats::default();
-        let mut rows = Vec::new();
-        repeats.look(&pairs, |a, b| Ok(names[a as usize] == names[b as usize]), |row| rows.push(row)).unwrap();
+        repeats.look(&pairs, |a, b| Ok(names[a as usize] == names[b as usize])).unwrap();
         assert_eq!(repeats, Repeats { count: 3, earliest: Some((1, 3)) });
-        assert_eq!(rows, [3, 4, 5]);
     }
 
     #[test]

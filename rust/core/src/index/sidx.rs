@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
             hashes.append(bytemuck::cast_slice(&tops))?;
             slots.append(bytemuck::cast_slice(&rows))?;
             let same = |a, b| Ok(spooled_id(ends, bytes, a)? == spooled_id(ends, bytes, b)?);
-            repeats.look(pairs, same, |_| ())?;
+            repeats.look(pairs, same)?;
             go_on()
         })?;
         let schema = Schema::new_with_metadata(
@@ -364,12 +364,9 @@ impl Sidx {
         self.columns.numbers(LENGTH)
     }
 
-    /// An error if the file that the index is mapped from was cut or overwritten; replacing it by another does no harm.
+    /// An error if the file that the index is mapped from was cut or overwritten.
     pub fn check_unchanged(&self) -> Result<()> {
-        match self.columns.store() {
-            Store::File(mapped) => mapped.guarded().check_not_overwritten(),
-            Store::Memory(..) => Ok(()),
-        }
+        self.columns.store().check_unchanged()
     }
 
     /// The bytes behind the index and where among them [`Sidx::lengths`] lies.
@@ -460,19 +457,27 @@ impl Sidx {
     }
 
     /// The row of the first record with this id.
+    #[inline]
     pub fn find(&self, id: &str) -> Result<Option<u64>> {
         let hash = hash_name(id.as_bytes());
         let mut first = None;
         for slot in candidates(self.columns.numbers(LOOKUP_HASH), hash) {
             let row: u64 = self.number(LOOKUP_ROW, slot as u64)?;
-            if row >= self.len() {
-                return Err(damaged(row));
-            }
-            if self.number::<u32>(ID_CHECK, row)? == hash as u32 && self.id(row)? == id {
+            self.prefetch(row); // whoever asks for a row by name mostly wants to know where it lies
+            if self.is_named(row, id)? {
                 first = Some(first.map_or(row, |known: u64| known.min(row)));
             }
         }
         Ok(first)
+    }
+
+    /// Whether a row that the lookup led to has this id.
+    fn is_named(&self, row: u64, id: &str) -> Result<bool> {
+        let ends = self.columns.numbers::<u64>(ID_ENDS).get(row as usize..).and_then(<[u64]>::first_chunk::<2>);
+        let &[from, to] = ends.ok_or_else(|| damaged(row))?;
+        // Equal bytes are right as they are; others are another id, or damaged.
+        let same = self.columns.bytes(ID_BYTES).get(from as usize..to as usize) == Some(id.as_bytes());
+        Ok(same || self.id(row)? == id)
     }
 
     /// Up to `count` ids that look like `id`, the most alike first, among the first `among` records.
@@ -508,5 +513,72 @@ fn damaged(row: u64) -> Error {
         path: None,
         place,
         message: "the index is damaged here; delete it, and it is built again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::scan::fasta::scan;
+    use crate::watch::Unwatched;
+
+    /// The index of a file in memory. Tests of what builds on an index start from it, too.
+    pub(crate) fn index_of(file: &[u8]) -> Sidx {
+        let source = file.to_vec();
+        let mut builder = Builder::new(&source, &std::env::temp_dir()).unwrap();
+        scan(&source, 1, &Unwatched, &mut builder).unwrap();
+        let mut bytes = Vec::new();
+        builder.finish(&Fingerprint { size: 1, mtime_ns: -2, sample: u64::MAX }, &mut bytes, &Unwatched).unwrap();
+        Sidx::open(Store::memory(&bytes)).unwrap()
+    }
+
+    #[test]
+    fn rows_are_those_of_the_file() {
+        let index = index_of(b">a x\nACGT\nAC\n>b\nA CG\n>\n");
+        let entry = |length, header_offset, sequence_offset, line_bases, line_bytes| Entry {
+            length,
+            header_offset,
+            sequence_offset,
+            line_bases,
+            line_bytes,
+        };
+        assert_eq!(index.len(), 3);
+        assert_eq!(index.lengths(), [6, 3, 0]);
+        assert_eq!(index.entry(0).unwrap(), entry(6, 0, 5, 4, 5));
+        assert_eq!(index.entry(1).unwrap(), entry(3, 13, 16, 0, 0));
+        assert_eq!(index.entry(2).unwrap(), entry(0, 21, 23, 0, 0));
+        assert_eq!([0, 1, 2].map(|row| index.entry(row).unwrap().is_uneven()), [false, true, false]);
+        assert_eq!([0, 1, 2].map(|row| index.id(row).unwrap()), ["a", "b", "21"]);
+        assert_eq!([0, 1, 2].map(|row| index.end(row).unwrap()), [13, 21, 23]);
+        assert_eq!(*index.fingerprint(), Fingerprint { size: 1, mtime_ns: -2, sample: u64::MAX });
+        index.verify().unwrap();
+    }
+
+    #[test]
+    fn the_first_of_equal_ids_is_found_and_the_repeat_is_told() {
+        let index = index_of(b">b\n>a\n>b\n>c\n>a\n>a\n");
+        assert_eq!(["a", "b", "c", "d", ""].map(|id| index.find(id).unwrap()), [Some(1), Some(0), Some(3), None, None]);
+        assert_eq!(index.repeated_ids(), 3);
+        let message = index.duplicate().unwrap().to_string();
+        assert!(
+            message.contains("id 'b' names two records, the first at record 0, byte 0, another at record 2, byte 6")
+        );
+        assert!(index_of(b">a\n>b\n").duplicate().is_none());
+    }
+
+    #[test]
+    fn near_ids_come_with_the_nearest_first() {
+        let index = index_of(b">chr1\n>chr10\n>chrX\n>scaffold_12\n");
+        assert_eq!(index.nearest("chr100", 2, 100), ["chr10", "chr1"]);
+        assert_eq!(index.nearest("chr100", 2, 1), ["chr1"]);
+        assert_eq!(index.nearest("qqqqqq", 2, 100), Vec::<String>::new());
+    }
+
+    #[test]
+    fn many_rows_are_all_found() {
+        let records: Vec<String> = (0..5000).map(|k| format!(">id{k}\nA\n")).collect();
+        let index = index_of(records.concat().as_bytes());
+        assert!((0..5000).all(|k| index.find(&format!("id{k}")).unwrap() == Some(k)));
+        assert!((5000..9000).all(|k| index.find(&format!("id{k}")).unwrap().is_none()));
     }
 }

@@ -119,9 +119,17 @@ impl Bgzf {
     fn inflate(&self, number: usize, span: &Span, state: &mut Inflate, out: &mut [u8]) -> Result<()> {
         let at = span.compressed.start;
         let wrong = |what: &str| Error::corrupt(at, format!("block {number}: {what}"));
-        let block = self.raw.bytes(span.compressed.clone(), &mut state.compressed)?;
-        let info = parse_block(block, at)?.ok_or_else(|| not_bgzf(at))?;
-        let block = block.get(..info.size).ok_or_else(|| wrong("it is longer than the .gzi says; delete the .gzi"))?;
+        let mut rest = self.raw.bytes(span.compressed.clone(), &mut state.compressed)?;
+        let (info, block) = loop {
+            let info = parse_block(rest, at)?.ok_or_else(|| wrong("it is gzip, but not BGZF"))?;
+            let block =
+                rest.get(..info.size).ok_or_else(|| wrong("it is longer than the .gzi says; delete the .gzi"))?;
+            // Empty blocks have no entries of their own and stand in the span of the block before or after them.
+            if inflated_size(block) > 0 || out.is_empty() {
+                break (info, block);
+            }
+            rest = &rest[info.size..];
+        };
         if inflated_size(block) as usize != out.len() {
             return Err(wrong("its size differs from what the .gzi says; delete the .gzi"));
         }
@@ -211,6 +219,46 @@ impl Source for Bgzf {
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        self.raw.check_unchanged()
+        self.raw.check_unchanged()?;
+        self.blocks.check_unchanged()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with the given flags and extra fields.
+    fn header(flags: u8, extra: &[u8]) -> Vec<u8> {
+        let len = extra.len() as u16;
+        [&[0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 0xff][..], &len.to_le_bytes(), extra].concat()
+    }
+
+    #[test]
+    fn the_size_of_a_block_is_in_its_extra_field() {
+        for (bytes, expected) in [
+            (header(4, b"BC\x02\0\x1b\0"), Some(BlockInfo { header: 18, size: 28 })),
+            (header(4, b"XY\x03\0abcBC\x02\0\xff\xff"), Some(BlockInfo { header: 25, size: 65536 })),
+            (header(4, b"XY\x03\0abc"), None),
+            (header(4, b"BC\x03\0\x1b\0\0"), None),
+            (header(4, b""), None),
+            (header(0, b"BC\x02\0\x1b\0"), None),
+        ] {
+            assert_eq!(parse_block(&bytes, 7).unwrap(), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_cut_or_contradict_themselves_are_refused() {
+        let whole = header(4, b"BC\x02\0\x1b\0");
+        for (bytes, message) in [
+            (&whole[..11], "a block header is cut short"),
+            (&whole[..17], "a block header is cut short"),
+            (&header(4, b"BC\x02\0\x18\0"), "a block claims to be shorter than its own header"),
+            (&header(4, b"BC\x02\0\x1b"), "a block claims to be shorter than its own header"),
+            (b">a\nACGTACGTACGT", "expected the start of a gzip block, found 0x3e 0x61"),
+        ] {
+            assert_eq!(parse_block(bytes, 7).unwrap_err().to_string(), format!("<bytes>: byte 7: {message}"));
+        }
     }
 }

@@ -72,3 +72,50 @@ fn hash_block(file: &File, at: u64, block: &mut [u8], hash: &mut Xxh3) -> io::Re
     hash.update(block);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(bytes: &[u8]) -> Fingerprint {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        // Times differ from file to file; here, only contents are to count.
+        Fingerprint { mtime_ns: 0, ..Fingerprint::of(&file).unwrap() }
+    }
+
+    #[test]
+    fn differences_are_told_in_the_order_of_what_they_mean() {
+        let old = Fingerprint { size: 1, mtime_ns: 2, sample: 3 };
+        for (new, word) in [
+            (Fingerprint { size: 9, mtime_ns: 9, sample: 9 }, "size was 1"),
+            (Fingerprint { mtime_ns: 9, sample: 9, ..old }, "modification time was 2"),
+            (Fingerprint { sample: 9, ..old }, "contents differ"),
+        ] {
+            assert!(old.difference(&new).unwrap().contains(word));
+        }
+        assert_eq!(old.difference(&old), None);
+    }
+
+    #[test]
+    fn every_byte_of_a_small_file_counts() {
+        let bytes = vec![b'A'; (SAMPLES * SAMPLE_BYTES) as usize];
+        for at in [0, 1, 4095, 4096, 30_000, bytes.len() - 1] {
+            let mut changed = bytes.clone();
+            changed[at] = b'C';
+            assert!(fingerprint(&bytes).difference(&fingerprint(&changed)).is_some(), "byte {at}");
+        }
+        assert_eq!(fingerprint(b""), fingerprint(b""));
+    }
+
+    #[test]
+    fn both_ends_of_a_large_file_count() {
+        let bytes = vec![b'A'; 3 << 20];
+        for at in [0, 4095, bytes.len() - 4096, bytes.len() - 1] {
+            let mut changed = bytes.clone();
+            changed[at] = b'C';
+            assert!(fingerprint(&bytes).difference(&fingerprint(&changed)).is_some(), "byte {at}");
+        }
+        assert_eq!(fingerprint(&bytes), fingerprint(&bytes));
+    }
+}

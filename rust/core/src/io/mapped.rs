@@ -112,9 +112,9 @@ pub struct Mapped {
     map: Option<Mmap>,
 }
 
-type Key = (u64, u64, u64, i128);
+type Key = (u64, u64, u64, i128, u64);
 
-/// Mappings that are alive in this process, by device, inode, size and time.
+/// Mappings that are alive in this process, by device, inode, size, time and number of names.
 fn registry() -> &'static Mutex<HashMap<Key, Weak<Mapped>>> {
     static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Mapped>>>> = OnceLock::new();
     REGISTRY.get_or_init(Mutex::default)
@@ -125,7 +125,7 @@ impl Mapped {
     pub fn open(path: &Path) -> Result<Arc<Self>> {
         let guarded = Guarded::open(path)?;
         let metadata = guarded.file.metadata().map_err(|e| Error::io(path, e))?;
-        let key = (metadata.dev(), metadata.ino(), metadata.len(), mtime_ns(&metadata));
+        let key = (metadata.dev(), metadata.ino(), metadata.len(), mtime_ns(&metadata), metadata.nlink());
         // A lock that is taken while another thread forks stays taken in the child for ever. So never wait for it:
         // a second mapping costs a little address space, a wait could cost the process.
         let Ok(mut known) = registry().try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
@@ -188,5 +188,81 @@ impl Source for Mapped {
         if offset < end {
             prefetch(&self.as_bytes()[offset as usize..end as usize]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        std::fs::write(&path, bytes).unwrap();
+        (folder, path)
+    }
+
+    /// The lock is never waited for, so that tests which run at the same time may each get a mapping of their own.
+    fn is_shared(path: &Path) -> bool {
+        (0..1000).any(|_| Arc::ptr_eq(&Mapped::open(path).unwrap(), &Mapped::open(path).unwrap()))
+    }
+
+    #[test]
+    fn a_file_is_mapped_once() {
+        let (_folder, path) = file(b"ACGT");
+        let mapped = Mapped::open(&path).unwrap();
+        assert_eq!(mapped.as_bytes(), b"ACGT");
+        assert!(is_shared(&path));
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_has_another_mapping() {
+        let (folder, path) = file(b"ACGT");
+        let old = Mapped::open(&path).unwrap();
+        let new = folder.path().join("new");
+        std::fs::write(&new, b"TTTT").unwrap();
+        std::fs::rename(new, &path).unwrap();
+        assert_eq!(Mapped::open(&path).unwrap().as_bytes(), b"TTTT");
+        assert_eq!(old.as_bytes(), b"ACGT");
+        assert!(old.check_unchanged().is_err());
+    }
+
+    #[test]
+    fn an_empty_file_is_mapped_to_nothing() {
+        let (_folder, path) = file(b"");
+        let mapped = Mapped::open(&path).unwrap();
+        assert!(mapped.is_empty());
+        assert!(
+            mapped.bytes(0..0, &mut Scratch::default()).is_ok() && mapped.bytes(0..1, &mut Scratch::default()).is_err()
+        );
+    }
+
+    #[test]
+    fn changes_are_told_apart() {
+        type Change = fn(&Path) -> std::io::Result<()>;
+        let changes: [(&str, Change); 3] = [
+            ("its size was 4 bytes when it was opened and is 2 now", |path| std::fs::write(path, b"AC")),
+            ("written to after", |path| File::options().write(true).open(path)?.set_modified(std::time::UNIX_EPOCH)),
+            ("deleted or replaced after", |path| std::fs::remove_file(path)),
+        ];
+        for (word, change) in changes {
+            let (_folder, path) = file(b"ACGT");
+            let guarded = Guarded::open(&path).unwrap();
+            guarded.check_unchanged().unwrap();
+            change(&path).unwrap();
+            let message = guarded.check_unchanged().unwrap_err().to_string();
+            assert!(message.contains(word) && message.contains(&*path.to_string_lossy()), "{message}");
+        }
+    }
+
+    /// A file may lose one of several names; opened again after that, it is whole.
+    #[test]
+    fn a_file_opened_again_is_compared_with_what_it_is_then() {
+        let (folder, path) = file(b"ACGT");
+        let other = folder.path().join("other");
+        std::fs::hard_link(&path, &other).unwrap();
+        let _older = Mapped::open(&path).unwrap();
+        std::fs::remove_file(other).unwrap();
+        Mapped::open(&path).unwrap().check_unchanged().unwrap();
     }
 }

@@ -145,3 +145,53 @@ fn usable(raw: &dyn Source, path: &Path, fingerprint: &Fingerprint) -> Option<Gz
     let gzi = Gzi::open(Store::File(mapped)).ok()?;
     gzi.inflated_len(raw).is_ok().then_some(gzi)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_have_names() {
+        assert_eq!("mmap".parse::<Access>().unwrap(), Access::Mmap);
+        assert_eq!("pread".parse::<Access>().unwrap(), Access::Pread);
+        assert!("MMAP".parse::<Access>().is_err());
+    }
+
+    #[test]
+    fn suffixes_are_added_to_the_whole_name() {
+        assert_eq!(beside(Path::new("a/b.fa.gz"), ".gzi"), Path::new("a/b.fa.gz.gzi"));
+        assert_eq!(beside(Path::new("b"), ".sidx"), Path::new("b.sidx"));
+    }
+
+    #[test]
+    fn short_files_are_taken_for_what_they_start_like() {
+        for (start, kind) in [
+            (*b"\x28\xb5\x2f\xfd\0\0", Some("zstd")),
+            (*b"\xfd7zXZ\0", Some("xz")),
+            (*b"BZh91A", Some("bzip2")),
+            (*b"BZhACG", None),
+            (*b">a\nACG", None),
+            ([0; 6], None),
+        ] {
+            let error = refuse_foreign(start).err().map(|e| e.to_string());
+            assert_eq!(error.is_some(), kind.is_some());
+            assert!(error.is_none_or(|error| error.contains(kind.unwrap_or("?"))));
+        }
+    }
+
+    #[test]
+    fn both_accesses_read_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for bytes in [&b""[..], b">", b">a\nACGT\n"] {
+            std::fs::write(&path, bytes).unwrap();
+            for access in [Access::Mmap, Access::Pread] {
+                let opened = open_source(&path, access).unwrap();
+                assert_eq!((opened.source.len(), opened.fingerprint.size), (bytes.len() as u64, bytes.len() as u64));
+                assert_eq!(opened.source.bytes(0..bytes.len() as u64, &mut Scratch::default()).unwrap(), bytes);
+                assert!(opened.source.bytes(0..bytes.len() as u64 + 1, &mut Scratch::default()).is_err());
+                assert_eq!(opened.gzi, None);
+            }
+        }
+    }
+}

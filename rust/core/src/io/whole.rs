@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::error::{Error, Result};
 
@@ -13,31 +13,26 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
-    out: BufWriter<NamedTempFile<File>>,
+    out: BufWriter<File>,
+    temp: TempPath,
 }
 
 impl WholeFile {
     /// Starts a file beside `path`, readable by whom the umask allows.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Opened here rather than by tempfile, whose errors lose the system's code.
+        // Opened here and written to as it is, because errors from tempfile's own files lose the system's code.
         let open = |temp: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(temp);
         let mut builder = tempfile::Builder::new();
         let temp = builder.prefix(&format!(".{name}.")).suffix(".part").make_in(folder(path), open);
-        let temp = temp.map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, temp) })
-    }
-
-    /// The file as it stands, for reading what has been written and flushed so far.
-    pub fn reopen(&mut self) -> Result<File> {
-        self.out.flush().map_err(|e| Error::io(&self.path, e))?;
-        File::open(self.out.get_ref().path()).map_err(|e| Error::io(&self.path, e))
+        let (file, temp) = temp.map_err(|e| Error::io(path, e))?.into_parts();
+        Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, file), temp })
     }
 
     /// Gives the file its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
-        let Self { path, out } = self;
-        let temp = out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
+        let Self { path, out, temp } = self;
+        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
         temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
         Ok(path)
     }

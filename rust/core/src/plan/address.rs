@@ -80,3 +80,47 @@ impl Address {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::sidx::tests::index_of;
+
+    #[test]
+    fn letters_of_even_lines_are_found_by_arithmetic() {
+        // Lines of four letters and two bytes of line end, from byte 4 on.
+        let index = index_of(b">a\r\nACGT\r\nACGT\r\nAC\r\n");
+        for (start, letters, offset, room) in
+            [(0, 10, 4, 4), (3, 1, 7, 1), (4, 6, 10, 4), (9, 1, 17, 3), (10, 0, 18, 2)]
+        {
+            let found = Address::window(&index, 0, &index.entry(0).unwrap(), start, letters).unwrap();
+            assert_eq!(found, Address::Even { offset, letters, room, line_bases: 4, gap: 2 }, "{start}");
+            assert_eq!((found.offset(), found.letters()), (offset, letters));
+        }
+    }
+
+    #[test]
+    fn letters_of_uneven_lines_are_counted_from_the_mark_before() {
+        let lines = b"ACGTA\nA\n".repeat(20_000);
+        let index = index_of(&[b">a\n", &*lines, b">b\n"].concat());
+        let (entry, end) = (index.entry(0).unwrap(), 3 + lines.len() as u64);
+        // Six letters in eight bytes: 49152 letters before each mark.
+        for (start, offset, skip) in
+            [(0, 3, 0), (49_151, 3, 49_151), (49_152, 3 + MARK_STEP, 0), (99_000, 3 + 2 * MARK_STEP, 696)]
+        {
+            let found = Address::window(&index, 0, &entry, start, 5).unwrap();
+            assert_eq!(found, Address::Uneven { offset, skip, letters: 5, end }, "{start}");
+            assert_eq!((found.offset(), found.letters()), (offset, 5));
+        }
+    }
+
+    #[test]
+    fn windows_beyond_the_record_are_refused() {
+        let index = index_of(b">a\nACGT\n>b\n");
+        for (row, start, letters) in [(0, 0, 5), (0, 4, 1), (0, 1, u64::MAX), (1, 0, 1)] {
+            let entry = index.entry(row).unwrap();
+            assert!(Address::window(&index, row, &entry, start, letters).is_err(), "{start}, {letters}");
+        }
+        assert_eq!(Address::window(&index, 1, &index.entry(1).unwrap(), 0, 0).unwrap().letters(), 0);
+    }
+}

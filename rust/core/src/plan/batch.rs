@@ -138,3 +138,48 @@ fn out_of_reach(index: &Sidx, request: Request) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::sidx::tests::index_of;
+
+    #[test]
+    fn parts_come_in_file_order_and_letters_in_the_order_asked() {
+        let index = index_of(b">a\nACGT\n>b\nAC\n>c\n");
+        let request = |row, start, letters| Request { row, start, letters, reverse: false };
+        let batch =
+            Batch::plan(&index, &[request(2, 0, 9), request(1, 1, 9), request(0, 2, 1), request(1, 0, 1)]).unwrap();
+        assert_eq!(batch.letters(), [0, 1, 1, 1]);
+        let order: Vec<(usize, u64)> = batch.parts().iter().map(|part| (part.request, part.start)).collect();
+        assert_eq!(order, [(2, 2), (3, 0), (1, 1), (0, 0)]);
+        assert_eq!(Batch::plan(&index, &[]).unwrap().parts(), []);
+    }
+
+    #[test]
+    fn long_windows_are_cut_into_parts() {
+        let index = index_of(&[&b">a\n"[..], &vec![b'A'; (2 * PART + 7) as usize]].concat());
+        let whole = Request { reverse: true, ..Request::whole(0) };
+        for (request, starts) in [
+            (whole, vec![(0, PART), (PART, PART), (2 * PART, 7)]),
+            (Request { start: 7, ..whole }, vec![(7, PART), (7 + PART, PART)]),
+            (Request { letters: PART, ..whole }, vec![(0, PART)]),
+            (Request { start: 2 * PART + 7, ..whole }, vec![(2 * PART + 7, 0)]),
+        ] {
+            let batch = Batch::plan(&index, &[request]).unwrap();
+            let parts: Vec<(u64, u64)> = batch.parts().iter().map(|part| (part.start, part.letters.into())).collect();
+            assert_eq!(parts, starts);
+            assert_eq!(batch.letters(), [starts.iter().map(|&(_, letters)| letters).sum::<u64>()]);
+            assert!(batch.parts().iter().all(|part| part.reverse && batch.address(part).is_ok()));
+        }
+    }
+
+    #[test]
+    fn requests_that_cannot_be_met_say_why() {
+        let index = index_of(b">a\nACGT\n");
+        let message = |request| Batch::plan(&index, &[Request::whole(0), request]).unwrap_err().to_string();
+        assert_eq!(message(Request::whole(1)), "row 1 is out of range: there are 1 rows, 0 to 0");
+        let beyond = Request { start: 5, ..Request::whole(0) };
+        assert_eq!(message(beyond), "a window starts at letter 5 of row 0, which has 4 letters");
+    }
+}

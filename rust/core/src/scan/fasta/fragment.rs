@@ -167,8 +167,30 @@ fn sequence_lines(bytes: &[u8], base: u64, from: usize, run: &mut LineRun) -> Re
         };
         run.push(line);
         start += line.bytes as usize;
+        if let Some(letters) = run.plain_line() {
+            let alike = lines_of(bytes, start, letters as usize);
+            run.push_alike(alike as u64);
+            start += alike * (letters as usize + 1);
+        }
     }
     Ok(Stop::Tail(start))
+}
+
+/// How many lines from `start` on hold exactly `letters` letters and a newline: nearly all lines of nearly all files.
+#[inline]
+fn lines_of(bytes: &[u8], start: usize, letters: usize) -> usize {
+    if letters >= BLOCK {
+        return 0;
+    }
+    let mut at = start;
+    while at + BLOCK <= bytes.len()
+        && odd(bytes, at).trailing_zeros() as usize == letters
+        && bytes[at + letters] == b'\n'
+        && bytes[at] != b'>'
+    {
+        at += letters + 1;
+    }
+    (at - start) / (letters + 1)
 }
 
 /// The line at `start`, whatever its length and its blanks; `None` if its end is not in the chunk.
@@ -193,4 +215,74 @@ fn long_line(bytes: &[u8], base: u64, start: usize) -> Result<Option<Line>> {
         block += BLOCK;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Ids(Vec<String>);
+
+    impl Rows for Ids {
+        fn push(&mut self, _record: &Record, id: &str) {
+            self.0.push(id.to_owned());
+        }
+    }
+
+    /// Where the parts of a chunk lie; all offsets are counted from the chunk's start.
+    type Parts<'a> = ((u64, bool), u64, &'a [&'a str], Option<u64>, Option<&'a str>, u64);
+
+    #[test]
+    fn a_chunk_falls_into_parts_whatever_came_before() {
+        let table: &[(&[u8], Parts<'_>)] = &[
+            (b"", ((0, false), 0, &[], None, None, 0)),
+            (b"ACGT", ((4, false), 0, &[], None, None, 0)),
+            (b">a", ((2, false), 0, &[], None, None, 0)),
+            (b"ACGT\n", ((4, true), 0, &[], None, None, 0)),
+            (b"\nACGT\nAC", ((0, true), 1, &[], None, None, 2)),
+            (b">a\nACGT\n", ((2, true), 1, &[], None, None, 0)),
+            (b"A\nC\nG\n>a\nAC\n>b\n\n>c", ((1, true), 2, &["a", "b"], Some(6), None, 2)),
+            (b"\n>a b\nAC", ((0, true), 0, &[], Some(1), Some("a"), 2)),
+            (b"\n>a\n>b\n>c\n", ((0, true), 0, &["a", "b"], Some(1), Some("c"), 0)),
+            (b"\n>a", ((0, true), 0, &[], Some(1), None, 2)),
+        ];
+        for (bytes, expected) in table {
+            let base = 1 << 40;
+            let Fragment { head, head_ends, lead, rows, first_header, open, tail, fault } = scan::<Ids>(bytes, base);
+            assert!(fault.is_none());
+            let rows: Vec<&str> = rows.0.iter().map(String::as_str).collect();
+            let open = open.as_ref().map(|open| &*open.id);
+            let first_header = first_header.map(|at| at - base);
+            let found: Parts<'_> = ((head.len, head_ends), lead.lines, &rows, first_header, open, tail.len);
+            assert_eq!(found, *expected, "{:?}", String::from_utf8_lossy(bytes));
+            assert!(tail.len == 0 || tail.at + tail.len == base + bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_piece_counts_what_is_no_letter_and_keeps_the_first_that_may_not_be() {
+        let long = [&[b'A'; 100][..], b" \0\xff\r"].concat();
+        for (bytes, blanks, carriage, bad) in [
+            (&b""[..], 0, false, None),
+            (b"ACGT", 0, false, None),
+            (b"\tA C\r", 3, true, None),
+            (b"A\rC", 1, false, None),
+            (&long, 4, true, Some((107, 0))),
+            (b"\x80", 1, false, Some((6, 0x80))),
+        ] {
+            let piece = Piece::of(bytes, 6);
+            assert_eq!((piece.blanks, piece.carriage, piece.bad), (blanks, carriage, bad), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_fault_keeps_what_came_before_it() {
+        let fragment = scan::<Ids>(b"\n>a\nAC\n>b\nG\0\n>c\n", 100);
+        assert_eq!(fragment.rows.0, ["a"]);
+        assert_eq!(
+            fragment.fault.unwrap().to_string(),
+            "<bytes>: byte 111: expected letters in a sequence line, found a NUL byte"
+        );
+    }
 }

@@ -83,6 +83,20 @@ impl LineRun {
         }
     }
 
+    /// The letters of the first line, if another line like it may follow and its end is a bare newline.
+    #[inline]
+    pub(super) fn plain_line(&self) -> Option<u64> {
+        let plain = self.lines > 0 && !self.short && !self.blank_after && self.first.bytes == self.first.bases + 1;
+        plain.then_some(self.first.bases)
+    }
+
+    /// Adds lines like the first, after [`LineRun::plain_line`] said that they may come.
+    #[inline]
+    pub(super) fn push_alike(&mut self, lines: u64) {
+        self.bases += lines * self.first.bases;
+        self.lines += lines;
+    }
+
     #[cold]
     fn push_unlike(&mut self, at: u64, shape: LineShape, tidy: bool) {
         if shape.bases == 0 {

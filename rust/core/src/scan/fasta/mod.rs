@@ -64,6 +64,9 @@ pub fn scan<S: Sink>(source: &dyn Source, threads: usize, watch: &dyn Watch, sin
 
 /// Adds line numbers to the places in an error, by counting: errors are rare, line counts would be paid by everybody.
 pub fn with_lines(error: Error, source: &dyn Source) -> Error {
+    if matches!(error, Error::Corrupt { .. }) {
+        return error; // its offset is into the compressed bytes, which have no lines
+    }
     error.map_places(|place| match place {
         Place { line: None, offset: Some(offset), .. } => Place { line: line_of(source, offset), ..place },
         _ => place,

@@ -144,3 +144,69 @@ fn before_first_header(source: &dyn Source, at: u64) -> Error {
     };
     Error::format(at, format!("expected '>' before any other text, found {found}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::fasta::fragment;
+
+    #[derive(Default)]
+    struct Spans(Vec<(String, u64, u64)>);
+
+    impl Rows for Spans {
+        fn push(&mut self, record: &Record, id: &str) {
+            self.0.push((id.to_owned(), record.end, record.lines.bases));
+        }
+    }
+
+    impl Sink for Spans {
+        type Rows = Self;
+
+        fn take(&mut self, rows: Self) -> Result<()> {
+            self.0.extend(rows.0);
+            Ok(())
+        }
+    }
+
+    /// Ids, ends and lengths of the records of a file that comes in these chunks.
+    fn stitched(chunks: &[&str]) -> Result<Vec<(String, u64, u64)>> {
+        let source = chunks.concat().into_bytes();
+        let mut sink = Spans::default();
+        let mut stitcher = Stitcher::new(&source, &mut sink);
+        let mut at = 0;
+        for chunk in chunks {
+            stitcher.take(fragment::scan(chunk.as_bytes(), at))?;
+            at += chunk.len() as u64;
+        }
+        stitcher.finish()?;
+        Ok(sink.0)
+    }
+
+    #[test]
+    fn records_are_whole_wherever_chunks_end() {
+        for chunks in [
+            &[">a x\nAC\nG\n>b\nTT"][..],
+            &[">a", " x\nAC", "\nG\n>", "b\nTT"],
+            &[">a x", "\n", "AC\nG", "\n", ">b\nTT"],
+            &[">a x\n", "AC\nG\n", ">b\n", "TT"],
+        ] {
+            let expected = [("a".to_owned(), 10, 3), ("b".to_owned(), 15, 2)];
+            assert_eq!(stitched(chunks).unwrap(), expected, "{chunks:?}");
+        }
+        assert_eq!(stitched(&[]).unwrap(), []);
+        assert_eq!(stitched(&["\n", " \n"]).unwrap(), []);
+    }
+
+    #[test]
+    fn what_stands_before_the_first_header_is_named() {
+        for (start, found) in [
+            ("@read\nACGT\n", "'@': this looks like FASTQ, which seekset does not read; convert it to FASTA"),
+            ("\u{feff}>a\n", "a UTF-8 byte-order mark; remove the first three bytes"),
+            ("ACGT\n>a\n", "'A'"),
+            ("\u{e9}\n", "the byte 0xc3"),
+        ] {
+            let message = format!("<bytes>: byte 0: expected '>' before any other text, found {found}");
+            assert_eq!(stitched(&[start]).unwrap_err().to_string(), message);
+        }
+    }
+}

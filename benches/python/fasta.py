@@ -1,0 +1,186 @@
+"""The contests on FASTA files, and the goals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+import fasta_index as index
+import fasta_read as read
+import fasta_scan
+from contest import Contest, Contestant, Row, hold
+from data import Size
+
+_SEED = 7
+
+
+def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
+    """All of them by name, in the order of the report, to be held when they are called."""
+    rows, names, windows = _wanted(size)
+    held = {
+        "index-proteins": index_of_proteins(size),
+        "index-genome": index_of_genome(size),
+        "open": first_read(size, names[0]),
+        "fetch": one_by_one(size, names[: size.single_reads]),
+        "gather": gathered_letters(size, rows, names),
+        "gather-tokens": gathered_tokens(size, rows, names),
+        "windows": window_letters(size, windows),
+        "windows-tokens": window_tokens(size, windows),
+        "cold": cold_index(size),
+    }
+    return {"scan": partial(fasta_scan.rows, size), **{name: partial(hold, contest) for name, contest in held.items()}}
+
+
+def _wanted(size: Size) -> tuple[np.ndarray, list[str], read.Windows]:
+    """Random records of the proteins, by row and by name, and random windows of the genome."""
+    import seekset
+
+    rng = np.random.default_rng(_SEED)
+    # Opening them here also makes sure that seekset's own indexes are there and of this version.
+    with seekset.Fasta(size.proteins_path) as proteins:
+        rows = rng.choice(len(proteins), size.batch, replace=False)
+        names = [proteins[row].id for row in rows]
+    with seekset.Fasta(size.genome_path) as genome:
+        return rows, names, read.Windows(list(genome), genome.lengths.astype(np.int64), size.windows, rng)
+
+
+def index_of_proteins(size: Size) -> Contest:
+    """The ``.fai`` of many short records."""
+    path = size.proteins_path
+    return Contest(
+        f"Index {_count(size.proteins)} proteins",
+        [
+            Contestant("seekset", partial(index.seekset_fai, path)),
+            Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path), goal=20),
+            Contestant("pyfastx", partial(index.pyfastx_fxi, path)),
+            Contestant("pyfaidx", partial(index.pyfaidx_fai, path)),
+            Contestant("needletail, parse only", partial(index.needletail_parse, path)),
+            Contestant("seekset, 1 thread", partial(index.seekset_fai, path, threads=1)),
+            Contestant("seekset, its own .sidx", partial(index.seekset_sidx, path)),
+        ],
+    )
+
+
+def index_of_genome(size: Size) -> Contest:
+    """The ``.fai`` of a few long records."""
+    path = size.genome_path
+    return Contest(
+        f"Index a genome of {size.contigs} contigs",
+        [
+            Contestant("seekset", partial(index.seekset_fai, path)),
+            Contestant("pyfastx", partial(index.pyfastx_fxi, path), goal=4),
+            Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path)),
+            Contestant("pyfaidx", partial(index.pyfaidx_fai, path)),
+            Contestant("needletail, parse only", partial(index.needletail_parse, path)),
+            Contestant("seekset, 1 thread", partial(index.seekset_fai, path, threads=1)),
+            Contestant("seekset, its own .sidx", partial(index.seekset_sidx, path)),
+        ],
+    )
+
+
+def first_read(size: Size, name: str) -> Contest:
+    """Open an index that is there, and read a record."""
+    task = partial(read.open_and_read, path=size.proteins_path, name=name)
+    peers = (("pysam", 100), ("pyfaidx", None), ("pyfastx", None), ("NvFaidx", None))
+    own = Contestant("seekset", partial(task, "seekset"))
+    return Contest(
+        "Open an index and read one record",
+        [own, *(Contestant(who, partial(task, who), goal) for who, goal in peers)],
+        fresh=True,
+    )
+
+
+def one_by_one(size: Size, names: list[str]) -> Contest:
+    """Records by name, a call for each."""
+    task = partial(read.read_by_name, path=size.proteins_path)
+    peers = (("pyfaidx", 5), ("pysam", None), ("pyfastx", None))
+    return Contest(
+        f"One record by name, of {_count(len(names))} calls",
+        [
+            Contestant("seekset", partial(task, "seekset", names=names)),
+            *(Contestant(who, partial(task, who, names=names), goal) for who, goal in peers),
+            Contestant(f"NvFaidx, of {read.FEW} calls", partial(task, "NvFaidx", names=names[: read.FEW])),
+        ],
+    )
+
+
+def gathered_letters(size: Size, rows: np.ndarray, names: list[str]) -> Contest:
+    """Many random records as letters."""
+    path = size.proteins_path
+    gather = partial(read.seekset_gather, path)
+    return Contest(
+        f"{_count(len(rows))} random proteins in one call, as bytes",
+        [
+            Contestant("seekset", partial(gather, rows)),
+            Contestant("pysam, loop", partial(read.pysam_loop, path, names), goal=100),
+            Contestant("Lance take", partial(read.lance_take, path, rows), goal=10),
+            Contestant("seekset, out= reused", partial(gather, rows, reuse=True)),
+            Contestant("seekset, by name", partial(gather, names)),
+            Contestant("seekset, 1 thread", partial(gather, rows, threads=1)),
+        ],
+    )
+
+
+def gathered_tokens(size: Size, rows: np.ndarray, names: list[str]) -> Contest:
+    """Many random records as token ids."""
+    path = size.proteins_path
+    gather = partial(read.seekset_gather, path, esm=True)
+    return Contest(
+        f"{_count(len(rows))} random proteins in one call, as ESM tokens (uint8)",
+        [
+            Contestant("seekset", partial(gather, rows)),
+            Contestant("pysam, loop without tokens", partial(read.pysam_loop, path, names, esm=True), goal=60),
+            Contestant("pysam, loop and numpy table", partial(read.pysam_loop_tokens, path, names)),
+            Contestant("seekset, out= reused", partial(gather, rows, reuse=True)),
+            Contestant("seekset, 1 thread", partial(gather, rows, threads=1)),
+        ],
+    )
+
+
+def window_letters(size: Size, windows: read.Windows) -> Contest:
+    """Windows of a genome as letters."""
+    path = size.genome_path
+    return Contest(
+        f"One window of {_count(read.WINDOW)} bases, of {_count(size.windows)}, as bytes",
+        [
+            Contestant("seekset", partial(read.seekset_windows, path, windows)),
+            Contestant("pysam", partial(read.pysam_windows, path, windows)),
+            Contestant("pyfaidx", partial(read.pyfaidx_windows, path, windows)),
+            Contestant("NvFaidx", partial(read.noodles_windows, path, windows)),
+            Contestant("seekset, 1 thread", partial(read.seekset_windows, path, windows, threads=1)),
+        ],
+    )
+
+
+def window_tokens(size: Size, windows: read.Windows) -> Contest:
+    """Windows of a genome as token ids."""
+    path = size.genome_path
+    return Contest(
+        f"One window of {_count(read.WINDOW)} bases, of {_count(size.windows)}, as tokens (int64)",
+        [
+            Contestant("seekset", partial(read.seekset_windows, path, windows, dna=True)),
+            Contestant("pysam and numpy table", partial(read.pysam_windows_tokens, path, windows)),
+            Contestant("seekset, 1 thread", partial(read.seekset_windows, path, windows, dna=True, threads=1)),
+        ],
+    )
+
+
+def cold_index(size: Size) -> Contest:
+    """The index of many short records, of a file that lies on the disk only."""
+    path = size.proteins_path
+    return Contest(
+        f"Index {_count(size.proteins)} proteins",
+        [
+            Contestant("seekset", partial(index.seekset_fai, path, cold=True)),
+            Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path, cold=True)),
+            Contestant("pyfastx", partial(index.pyfastx_fxi, path, cold=True)),
+            Contestant("seekset, its own .sidx", partial(index.seekset_sidx, path, cold=True)),
+        ],
+        section="Cold page cache",
+    )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", " ")

@@ -1,0 +1,121 @@
+"""Contestants that read a whole FASTA file, and write its index if they keep one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from contest import Answers, Task, digest
+
+
+def seekset_fai(path: Path, threads: int | None = None, *, cold: bool = False) -> Task:
+    """``seekset.faidx``."""
+    import seekset
+
+    if threads is not None:
+        seekset.set_threads(threads)
+    own, fai = _own_path(path, f"seekset-{threads}", ".fai")
+    faidx = seekset.faidx
+    return Task(lambda: faidx(own), lambda _: _fai_answers(fai), _before(fai, path, cold=cold))
+
+
+def seekset_sidx(path: Path, *, cold: bool = False) -> Task:
+    """Open a file that has no index yet: it is scanned and the index is written."""
+    import seekset
+
+    own, sidx = _own_path(path, "seekset-sidx", ".sidx")
+    opened = seekset.Fasta
+
+    def answers(fasta: seekset.Fasta) -> Answers:
+        return _record_answers(fasta, fasta.lengths)
+
+    return Task(lambda: opened(own), answers, _before(sidx, path, cold=cold))
+
+
+def pysam_fai(path: Path, *, cold: bool = False) -> Task:
+    """``samtools faidx``, which pysam holds."""
+    import pysam
+
+    own, fai = _own_path(path, "pysam", ".fai")
+    return Task(lambda: pysam.faidx(str(own)), lambda _: _fai_answers(fai), _before(fai, path, cold=cold))
+
+
+def pyfaidx_fai(path: Path) -> Task:
+    """pyfaidx's index. Its constructor would also read it back, which is not timed here."""
+    import pyfaidx
+
+    own, fai = _own_path(path, "pyfaidx", ".fai")
+    fasta = pyfaidx.Faidx(str(own))
+    return Task(fasta.build_index, lambda _: _fai_answers(fai), _before(fai, path))
+
+
+def pyfastx_fxi(path: Path, *, cold: bool = False) -> Task:
+    """pyfastx's index, a SQLite database."""
+    import pyfastx
+
+    own, fxi = _own_path(path, "pyfastx", ".fxi")
+
+    def answers(_: pyfastx.Fasta) -> Answers:
+        with sqlite3.connect(fxi) as database:
+            names, lengths = zip(*database.execute("SELECT chrom, slen FROM seq ORDER BY ID"), strict=True)
+        return _record_answers(names, lengths)
+
+    return Task(lambda: pyfastx.Fasta(str(own)), answers, _before(fxi, path, cold=cold))
+
+
+def needletail_parse(path: Path) -> Task:
+    """needletail keeps no index: this is what it takes to see every record."""
+    import needletail
+
+    def run() -> None:
+        for _ in needletail.parse_fastx_file(str(path)):
+            pass
+
+    def answers(_: None) -> Answers:
+        found = [(record.name, len(record.seq)) for record in needletail.parse_fastx_file(str(path))]
+        return _record_answers(*zip(*found, strict=True))
+
+    return Task(run, answers)
+
+
+def _own_path(path: Path, contestant: str, suffix: str) -> tuple[Path, Path]:
+    """The file under a name of the contestant's own, so that nobody finds another's index, and where its index goes."""
+    own = path.parent / "indexing" / contestant / path.name
+    own.parent.mkdir(parents=True, exist_ok=True)
+    if not own.is_symlink():
+        own.symlink_to(Path("..", "..", path.name))
+    return own, own.with_name(own.name + suffix)
+
+
+def _before(index: Path, path: Path, *, cold: bool = False):
+    return partial(_remove_and_drop, index, path) if cold else partial(index.unlink, missing_ok=True)
+
+
+def _remove_and_drop(index: Path, path: Path) -> None:
+    """Remove the index, and have the file itself read from the disk next time."""
+    index.unlink(missing_ok=True)
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        middle = path.stat().st_size // 2
+        try:
+            still_there = os.preadv(file.fileno(), [bytearray(1)], middle, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return
+    if still_there:
+        raise RuntimeError(f"{path} stays in the page cache, so nothing cold can be measured")
+
+
+def _fai_answers(fai: Path) -> Answers:
+    content = fai.read_bytes()
+    fields = [line.split("\t", 2) for line in content.decode().splitlines()]
+    records = _record_answers((name for name, _, _ in fields), [int(length) for _, length, _ in fields])
+    return {".fai, byte for byte": digest(content), **records}
+
+
+def _record_answers(names: Iterable[str], lengths: Iterable[int]) -> Answers:
+    return {"names and lengths": digest("\n".join(names).encode(), np.asarray(lengths, dtype=np.int64).tobytes())}

@@ -1,0 +1,15 @@
+//! The crate from outside: what it reads, against slow readers that are right by inspection.
+//!
+//! One binary, so that it links once. `reference` and `scanned` also serve the fuzz targets.
+
+mod bgzf;
+mod chunks;
+mod fai;
+mod generate;
+mod handle;
+mod reference;
+mod samples;
+mod scan;
+mod scanned;
+mod sidx;
+mod windows;

@@ -1,0 +1,126 @@
+"""Fixtures that all tests share: files, programs and the number of threads."""
+
+import subprocess
+import sys
+import textwrap
+
+import hypothesis
+import pytest
+
+import seekset
+
+# The same examples on every run; `pytest --hypothesis-profile=explore` looks for new ones.
+hypothesis.settings.register_profile("seekset", deadline=None, database=None, derandomize=True, max_examples=100)
+hypothesis.settings.register_profile("explore", deadline=None, database=None, max_examples=2000)
+hypothesis.settings.load_profile("seekset")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """`write(b">a\\nAC\\n")` puts bytes into a file of the test's own folder and returns its path."""
+
+    def write(data, name="x.fa"):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def opened(write):
+    """`opened(b">a\\nAC\\n")` is an open Fasta of these bytes."""
+
+    def opened(data, **options):
+        return seekset.Fasta(write(data), **options)
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """`scratch(data)` is the path of a new file: hypothesis calls one test many times, so it can't use `write`."""
+    folder = tmp_path_factory.mktemp("scratch")
+    count = 0
+
+    def scratch(data):
+        nonlocal count
+        count += 1
+        path = folder / f"{count}.fa"
+        path.write_bytes(data)
+        return path
+
+    return scratch
+
+
+@pytest.fixture
+def bgzip():
+    """`bgzip(path)` compresses a file with the real bgzip, beside it, and returns the path of the result."""
+
+    def bgzip(path):
+        packed = path.with_name(path.name + ".gz")
+        packed.write_bytes(bgzip.bytes(path.read_bytes()))
+        return packed
+
+    def pack(data):
+        return subprocess.run(["bgzip", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+    bgzip.bytes = pack
+    return bgzip
+
+
+@pytest.fixture
+def program(tmp_path):
+    """`program(source)` is the command that runs a Python program, in a process of its own."""
+
+    def program(source, *arguments):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(source))
+        return [sys.executable, str(path), *map(str, arguments)]
+
+    return program
+
+
+@pytest.fixture
+def run(program, tmp_path):
+    """`run(source, ...)` runs a Python program in the test's folder and returns what it printed.
+
+    A program that crashes, fails or hangs fails the test.
+    """
+
+    def run(source, *arguments):
+        command = program(source, *arguments)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request):
+    """The test runs once with each of these numbers of threads."""
+    seekset.set_threads(request.param)
+    yield request.param
+    seekset.set_threads(0)
+
+
+@pytest.fixture
+def in_threads():
+    """`in_threads(work)` is what `work()` gives with one thread, with two and with five."""
+
+    def in_threads(work):
+        results = []
+        for threads in (1, 2, 5):
+            seekset.set_threads(threads)
+            results.append(work())
+        return results
+
+    yield in_threads
+    seekset.set_threads(0)
+
+
+@pytest.fixture
+def names(tmp_path):
+    """`names()` lists the files in the test's folder, hidden ones too."""
+    return lambda: sorted(path.name for path in tmp_path.iterdir())

@@ -1,0 +1,88 @@
+"""Other Python threads run while seekset scans and gathers, and Ctrl-C stops a scan."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+# Threads never take turns by themselves here, so that another thread only runs while a call has let go of the GIL.
+TICKS = """
+    import json, sys, threading, time
+    import numpy as np
+    import seekset
+
+    sys.setswitchinterval(1000)
+    seekset.set_threads(int(sys.argv[1]))
+    ticks = 0
+
+    def tick():
+        global ticks
+        while True:
+            ticks += 1
+            time.sleep(0.0001)  # lets go of the GIL
+
+    def ticks_during(work):
+        before = ticks
+        work()
+        return ticks - before
+
+    threading.Thread(target=tick, daemon=True).start()
+    fa = seekset.Fasta("x.fa", index="first.sidx")
+    works = {
+        "nothing of ours": lambda: bytes(300_000_000).count(b"x"),
+        "scan": lambda: seekset.Fasta("x.fa"),
+        "faidx": lambda: seekset.faidx("x.fa"),
+        "gather": lambda: fa.gather([0, 0, 0]),
+        "tokens": lambda: fa.gather([0], tokens="esm", dtype="int64"),
+        "windows": lambda: fa.gather_windows([0] * 30, np.arange(30), 1_000_000),
+        "fetch": lambda: fa.fetch("a"),
+        "fetch by row": lambda: fa.fetch(0),
+        "fetch_many": lambda: fa.fetch_many([0]),
+        "sequence": lambda: fa["a"].sequence,
+        "reverse complement": lambda: fa["a"].reverse_complement(),
+    }
+    print(json.dumps({name: ticks_during(work) for name, work in works.items()}))
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_another_thread_runs_while_seekset_works(write, run, threads):
+    write(b">a\n" + (b"ACGTTGCAGA" * 6 + b"\n") * 600_000)
+    ticks = json.loads(run(TICKS, threads))
+    # That nothing runs during a call that holds the GIL shows that the others would be noticed.
+    assert [work for work, count in ticks.items() if count == 0] == ["nothing of ours"]
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+    import signal, sys, seekset
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+    seekset.set_threads(int(sys.argv[2]))
+    try:
+        getattr(seekset, sys.argv[1])("x.fa")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def wait_for_part(process, folder):
+    """Waits until the index is under way: its unfinished file has been made."""
+    while not list(folder.glob(".*.part")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("work", ["Fasta", "faidx"])
+def test_ctrl_c_stops_a_scan_and_nothing_is_left(write, program, names, tmp_path, work, threads):
+    write(b">x\nA\n" * 20_000_000)
+    process = subprocess.Popen(
+        program(INTERRUPTED, work, threads), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_part(process, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("interrupted\n", "")
+    assert names() == ["program.py", "x.fa"]

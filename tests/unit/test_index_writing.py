@@ -1,0 +1,150 @@
+"""How an index gets onto the disk: whole or not at all, readable by whom the umask allows, in little memory."""
+
+import errno
+import subprocess
+
+import numpy as np
+import pytest
+
+import seekset
+from seekset import _core
+
+SMALL = b">a\nMK\n>b\nVL\n"
+BAD = b">a\n" + b"MK\n" * 1000 + b"\0\n"
+
+
+# --- nothing is left behind -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("work, made", [(seekset.Fasta, "x.fa.sidx"), (seekset.faidx, "x.fa.fai")])
+def test_success_leaves_the_index_and_nothing_else(write, names, work, made):
+    work(write(SMALL))
+    assert names() == ["x.fa", made]
+
+
+@pytest.mark.parametrize("work", [seekset.Fasta, seekset.faidx])
+def test_failure_leaves_nothing(write, names, work):
+    path = write(BAD)
+    with pytest.raises(seekset.FormatError):
+        work(path)
+    assert names() == ["x.fa"]
+
+
+def test_failure_leaves_the_index_that_was_there(write, names, tmp_path):
+    path = write(SMALL)
+    seekset.Fasta(path).close()
+    before = (tmp_path / "x.fa.sidx").read_bytes()
+    path.write_bytes(BAD)
+    with pytest.raises(seekset.FormatError):
+        seekset.Fasta(path)
+    assert names() == ["x.fa", "x.fa.sidx"]
+    assert (tmp_path / "x.fa.sidx").read_bytes() == before
+
+
+FULL = """
+    import resource, seekset
+    work = seekset.{work}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    try:
+        work("x.fa")
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+@pytest.mark.parametrize("work, made", [("Fasta", "x.fa.sidx"), ("faidx", "x.fa.fai")])
+def test_a_disk_that_is_full_is_the_systems_error_and_leaves_what_was_there(write, run, names, tmp_path, work, made):
+    write(b"".join(b">record_%d\nMK\n" % k for k in range(5000)))
+    write(b"old", made)
+    assert run(FULL.format(work=work)) == f"{errno.EFBIG}\n"
+    assert names() == ["program.py", "x.fa", made]
+    assert (tmp_path / made).read_bytes() == b"old"
+
+
+# --- who may read it ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("umask, mode", [("022", 0o644), ("077", 0o600), ("002", 0o664), ("000", 0o666)])
+def test_what_is_written_is_readable_by_whom_the_umask_allows(write, bgzip, run, tmp_path, umask, mode):
+    bgzip(write(SMALL))
+    run(
+        """
+        import os, sys, seekset
+        os.umask(int(sys.argv[1], 8))
+        seekset.Fasta("x.fa.gz")
+        seekset.faidx("x.fa.gz")
+        """,
+        umask,
+    )
+    made = ["x.fa.gz.sidx", "x.fa.gz.gzi", "x.fa.gz.fai"]
+    assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in made} == dict.fromkeys(made, mode)
+
+
+# --- several at once ------------------------------------------------------------------------------------------------
+
+AT_ONCE = """
+    import seekset
+    seekset.Fasta
+    print("ready", flush=True)
+    input()
+    for _ in range(5):
+        with seekset.Fasta("x.fa") as fa:
+            assert fa.fetch("19999") == "MK", fa
+            assert len(fa) == 20_000
+    print("done")
+"""
+
+
+def test_processes_that_index_one_file_at_once_all_end_with_a_whole_index(write, program, names, tmp_path):
+    path = write(b"".join(b">%d\nM\nK\n" % k for k in range(20_000)))
+    command = program(AT_ONCE)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    processes = [subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) for _ in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=60) for process in processes] == [("done\n", "")] * 4
+    assert names() == ["program.py", "x.fa", "x.fa.sidx"]
+    whole = _core.Fasta(path, build=False)
+    whole.verify()
+    assert whole.origin == ("found", None)
+
+
+def test_a_handle_stays_valid_when_its_index_is_built_again(write):
+    path = write(SMALL)
+    fa = seekset.Fasta(path)
+    fa.index_path.unlink()
+    seekset.Fasta(path).close()
+    assert fa.fetch_many(["b", "a"]) == ["VL", "MK"]
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+ALLOWED = 400 << 20
+
+BOUNDED = """
+    import resource, sys, seekset
+    seekset.Fasta
+    seekset.set_threads(2)
+    used = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmData:"))
+    limit = used + int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    print(seekset.Fasta("x.fa"))
+"""
+
+
+def tiny_records(count):
+    """Records such as b">00000042\\nA\\n", millions of them in no time."""
+    rows = np.tile(np.frombuffer(b">00000000\nA\n", np.uint8), (count, 1))
+    for place in range(8):
+        rows[:, 8 - place] += (np.arange(count) // 10**place % 10).astype(np.uint8)
+    return rows.tobytes()
+
+
+def test_indexing_takes_little_memory_however_many_records_there_are(write, run, tmp_path):
+    write(tiny_records(6_000_000))
+    assert "6000000 records" in run(BOUNDED, ALLOWED)
+    # The index alone would not fit into what was allowed.
+    assert (tmp_path / "x.fa.sidx").stat().st_size > ALLOWED
