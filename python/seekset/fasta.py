@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, cast, overload
 
@@ -217,7 +218,7 @@ class Fasta(Mapping[str, FastaRecord]):
             yield from core.ids(start, start + _IDS_AT_ONCE)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._open.find(key) is not None
+        return isinstance(key, str) and _is_text(key) and self._open.find(key) is not None
 
     def __getitem__(self, key: str | SupportsIndex) -> FastaRecord:
         return FastaRecord(self, self.row(key))
@@ -237,9 +238,10 @@ class Fasta(Mapping[str, FastaRecord]):
         """
         core = self._open
         if isinstance(key, str):
-            row = core.find(key)
+            row = core.find(key) if _is_text(key) else None
             if row is None:
-                raise UnknownIdError(key, str(self._path), lambda: core.nearest(key, 3, _NEAREST_AMONG))
+                near = partial(core.nearest, key, 3, _NEAREST_AMONG) if _is_text(key) else ()
+                raise UnknownIdError(key, str(self._path), near)
             return row
         if isinstance(key, bool) or not hasattr(key, "__index__"):
             raise TypeError(f"a record is asked for by id or row, not by {type(key).__name__}")
@@ -260,7 +262,7 @@ class Fasta(Mapping[str, FastaRecord]):
         return _integers(array, "rows")
 
     def _rows_of(self, keys: Sequence[str | SupportsIndex]) -> NDArray[np.int64]:
-        if not all(isinstance(key, str) for key in keys):
+        if not all(isinstance(key, str) and _is_text(key) for key in keys):
             return np.array([self.row(key) for key in keys], dtype=np.int64)
         ids = cast("list[str]", list(keys))
         rows = self._open.find_many(ids)
@@ -279,7 +281,7 @@ class Fasta(Mapping[str, FastaRecord]):
             if start < 0 or (end is not None and end < 0):
                 raise ValueError(f"positions count from 0 and are not negative, but {start} to {end} was asked for")
             start, end = min(start, sys.maxsize), None if end is None else min(end, sys.maxsize)
-        if isinstance(key, str):
+        if isinstance(key, str) and _is_text(key):
             letters = core.fetch_id(key, start, end)
             if letters is not None:
                 return letters
@@ -398,6 +400,16 @@ class Fasta(Mapping[str, FastaRecord]):
         if self._core is None:
             return f"<Fasta {str(self._path)!r}, {'closed' if self._closed else 'not open yet'}>"
         return f"<Fasta {str(self._path)!r}, {len(self)} records>"
+
+
+def _is_text(key: str) -> bool:
+    """Whether a str can be an id at all: lone surrogates, as from odd file names, can't be."""
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _reopen(path: Path, options: dict[str, Any]) -> Fasta:

@@ -45,7 +45,7 @@ def ours(path, **options):
 
 
 @given(data=strategies.well_formed())
-@settings(max_examples=200)
+@settings(max_examples=120)
 @example(data=b">a\nACGT")
 @example(data=b">a\r\nACGT\r\nAC")
 @example(data=b">a\r\nACGT\r\nAC\r")
@@ -133,7 +133,7 @@ def test_like_samtools_fails_where_samtools_fails(write, data):
     assert ours(path, like_samtools=True) is None
 
 
-LINES = [b">a\n", b">b x\n", b">\n", b"ACG\n", b"AC\n", b"\n", b"\r\n", b"ACG\r\n", b"AC \n", b" \n", b">a", b"A", b" "]
+LINES = [b">a\n", b">b x\n", b">\n", b"ACG\n", b"AC\n", b"\n", b"\r\n", b"AC \n", b" \n", b">a", b"A"]
 
 
 def small_files(most):
@@ -158,7 +158,7 @@ def test_all_small_files_are_refused_or_indexed_as_by_samtools(scratch):
 
 
 @given(data=strategies.any_fasta())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_like_samtools_is_samtools_on_any_file(scratch, data):
     path = scratch(data)
     assert ours(path, like_samtools=True) == samtools(path)

@@ -70,7 +70,7 @@ def requests(draw):
 
 @every_table
 @given(wanted=requests(), most=st.none() | st.integers(0, 40), specials=st.booleans(), wide=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_ragged_gathers(scratch, table, wanted, most, specials, wide):
     expected = [table.encode(text, specials) for text in wanted.texts(most=most)]
     options = {"dtype": "int64" if wide else "int32", "max_length": most, "specials": specials}
@@ -83,7 +83,7 @@ def test_ragged_gathers(scratch, table, wanted, most, specials, wide):
 
 @every_table
 @given(wanted=requests(), specials=st.booleans(), extra=st.integers(0, 3))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_windows(scratch, table, wanted, specials, extra):
     expected = [table.encode(text, specials) for text in wanted.texts(windows=True)]
     columns = max(map(len, expected), default=0) + extra

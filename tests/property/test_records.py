@@ -14,7 +14,7 @@ FASTA = strategies.any_fasta()
 
 
 @given(data=FASTA)
-@settings(max_examples=200)
+@settings(max_examples=100)
 @example(data=b">")
 @example(data=b">a\r")
 @example(data=b">a\n\r")
@@ -74,7 +74,7 @@ def is_fasta(data):
 
 
 @given(pieces=BYTES)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_any_bytes_are_a_fasta_file_or_a_format_error_with_a_place(scratch, pieces):
     data = b"".join(pieces)
     path = scratch(data)
@@ -87,7 +87,7 @@ def test_any_bytes_are_a_fasta_file_or_a_format_error_with_a_place(scratch, piec
 
 
 @given(content=st.binary(max_size=300) | st.binary(max_size=300).map(lambda rest: b"\x1f\x8b\x08\x04" + rest))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_random_bytes_open_or_are_refused(scratch, content):
     path = scratch(content)
     with contextlib.suppress(seekset.FormatError):
@@ -105,7 +105,7 @@ def test_random_bytes_are_never_taken_for_an_index(scratch, content):
 
 
 @given(content=st.binary(max_size=60) | st.text("a\t\n\r015-", max_size=60).map(str.encode))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_random_bytes_are_a_fai_or_a_format_error_with_a_line(scratch, content):
     try:
         records = seekset.read_fai(scratch(content))

@@ -28,7 +28,7 @@ def record(request, scratch):
 
 
 @given(start=ends, stop=ends, step=steps)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_slice_is_that_of_a_str(record, start, stop, step):
     assert record[start:stop:step] == LETTERS[start:stop:step]
 
@@ -43,7 +43,7 @@ def test_a_letter_is_that_of_a_str(record, at):
 
 
 @given(start=ends, stop=ends)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_region_is_a_slice_that_does_not_count_from_the_end(record, start, stop):
     assume((start or 0) >= 0)
     assume((stop or 0) >= 0)

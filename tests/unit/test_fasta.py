@@ -46,6 +46,14 @@ def test_membership_is_by_id_alone(fa):
     assert None not in fa
 
 
+def test_text_that_no_file_can_hold_is_an_unknown_id(fa):
+    assert "\ud800" not in fa
+    with pytest.raises(KeyError):
+        fa["\ud800"]
+    with pytest.raises(KeyError):
+        fa.fetch("\ud800")
+
+
 def test_get_gives_the_default_for_an_unknown_id(fa):
     assert fa.get("seq_2").sequence == "ACGTN"
     assert fa.get("seq_9") is None
@@ -248,6 +256,18 @@ def test_fetch_many_refuses_what_is_not_there(fa):
         fa.fetch_many([0, 3])
 
 
+def asked(fa, keys):
+    try:
+        return fa.fetch_many(keys)
+    except TypeError:
+        return "refused"
+
+
+def test_an_iterator_of_keys_is_read_or_refused_but_never_taken_for_nothing(fa):
+    assert asked(fa, (name for name in ["seq_2", "seq_1"])) in (["ACGTN", "MKVLAAGI"], "refused")
+    assert asked(fa, (row for row in [1, 0])) in (["ACGTN", "MKVLAAGI"], "refused")
+
+
 def test_fetch_many_takes_a_list_and_not_one_id(fa):
     with pytest.raises(TypeError, match="list"):
         fa.fetch_many("seq_1")
@@ -324,6 +344,12 @@ def test_the_package_lists_what_it_offers():
     assert seekset.__version__
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = seekset.nothing_of_the_kind
+
+
+def test_a_path_need_not_be_utf_8(write):
+    path = write(FILE, "\udcff.fa")
+    assert seekset.Fasta(path).fetch("seq_2") == "ACGTN"
+    assert path.with_name("\udcff.fa.sidx").exists()
 
 
 def test_a_relative_path_works(write, monkeypatch):

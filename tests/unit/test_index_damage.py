@@ -128,7 +128,7 @@ def test_an_index_with_one_damaged_byte_is_replaced_or_an_error_when_it_may_be_r
     assert apart(flip, indexed, 0x10, True) == {}
 
 
-@pytest.mark.parametrize("to", [0, 1, 2**31 - 1, 2**32, 2**40, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("to", [0, 1, 2**32, 2**63 - 1, 2**64 - 1])
 def test_no_number_in_an_index_is_believed(apart, indexed, to):
     assert apart(change_numbers, indexed, to) == {}
 

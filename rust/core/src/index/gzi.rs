@@ -97,7 +97,13 @@ impl Gzi {
     /// How many bytes `raw` inflates to: what the last entry says and the blocks from there on add.
     pub(crate) fn inflated_len(&self, raw: &dyn Source) -> Result<u64> {
         let [at, mut len] = self.start(self.pairs().len()).unwrap_or_default();
-        walk(raw, at, |_, _, size| {
+        if at > 0 && at >= raw.len() {
+            return Err(Error::stale("its .gzi leads beyond its end; delete the .gzi"));
+        }
+        walk(raw, at, |block, _, size| {
+            if block == at && at > 0 && size == 0 {
+                return Err(Error::stale("the last entry of its .gzi leads to an empty block; delete the .gzi"));
+            }
             len += size;
             Ok(())
         })?;

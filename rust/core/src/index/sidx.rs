@@ -461,14 +461,30 @@ impl Sidx {
     pub fn find(&self, id: &str) -> Result<Option<u64>> {
         let hash = hash_name(id.as_bytes());
         let mut first = None;
-        for slot in candidates(self.columns.numbers(LOOKUP_HASH), hash) {
+        let slots = candidates(self.columns.numbers(LOOKUP_HASH), hash);
+        for slot in slots.clone() {
             let row: u64 = self.number(LOOKUP_ROW, slot as u64)?;
             self.prefetch(row); // whoever asks for a row by name mostly wants to know where it lies
             if self.is_named(row, id)? {
                 first = Some(first.map_or(row, |known: u64| known.min(row)));
             }
         }
+        if first.is_none() {
+            // Before a name is called unknown, the slots where it would be must hold what they should.
+            (slots.start.saturating_sub(1)..slots.end.saturating_add(2)).try_for_each(|slot| self.check_slot(slot))?;
+        }
         Ok(first)
+    }
+
+    /// An error if a slot of the lookup holds another hash than that of the row it leads to.
+    #[cold]
+    fn check_slot(&self, slot: usize) -> Result<()> {
+        let (hashes, rows) = (self.columns.numbers::<u32>(LOOKUP_HASH), self.columns.numbers::<u64>(LOOKUP_ROW));
+        let (Some(&hash), Some(&row)) = (hashes.get(slot), rows.get(slot)) else { return Ok(()) };
+        if row >= self.len() || (hash_name(self.id(row)?.as_bytes()) >> 32) as u32 != hash {
+            return Err(damaged(row));
+        }
+        Ok(())
     }
 
     /// Whether a row that the lookup led to has this id.

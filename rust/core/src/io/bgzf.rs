@@ -58,9 +58,23 @@ fn inflated_size(block: &[u8]) -> u32 {
     block.last_chunk::<4>().map_or(0, |size| u32::from_le_bytes(*size))
 }
 
+/// Whether a block holds nothing, as its trailer says; one that says so and holds something is an error.
+fn is_empty(block: &[u8], info: BlockInfo, at: u64, decompressor: &mut Decompressor) -> Result<bool> {
+    if inflated_size(block) > 0 {
+        return Ok(false);
+    }
+    let (data, trailer) = block[info.header..].split_at(info.size - info.header - TRAILER);
+    // Five bytes are the longest way to say nothing. More are somebody else's, behind the end of what is inflated.
+    if data.len() <= 5 && trailer == [0; TRAILER] && decompressor.deflate_decompress(data, &mut []) == Ok(0) {
+        return Ok(true);
+    }
+    Err(Error::corrupt(at, "a block claims to be empty and is not"))
+}
+
 /// Walks over all blocks from `at` on, without inflating: `found` gets each block's offset, size and inflated size.
 pub(crate) fn walk(raw: &dyn Source, mut at: u64, mut found: impl FnMut(u64, u64, u64) -> Result<()>) -> Result<()> {
     let mut scratch = Scratch::default();
+    let mut decompressor = Decompressor::new();
     while at < raw.len() {
         let head = raw.bytes(at..raw.len().min(at + (1 << 16)), &mut scratch)?;
         let info = parse_block(head, at)?.ok_or_else(|| not_bgzf(at))?;
@@ -71,6 +85,7 @@ pub(crate) fn walk(raw: &dyn Source, mut at: u64, mut found: impl FnMut(u64, u64
         if inflated > 1 << 16 {
             return Err(Error::corrupt(at, format!("a block claims {inflated} bytes; BGZF allows 65536")));
         }
+        is_empty(block, info, at, &mut decompressor)?;
         found(at, info.size as u64, u64::from(inflated))?;
         at += info.size as u64;
     }
@@ -125,7 +140,7 @@ impl Bgzf {
             let block =
                 rest.get(..info.size).ok_or_else(|| wrong("it is longer than the .gzi says; delete the .gzi"))?;
             // Empty blocks have no entries of their own and stand in the span of the block before or after them.
-            if inflated_size(block) > 0 || out.is_empty() {
+            if out.is_empty() || !is_empty(block, info, at, &mut state.decompressor)? {
                 break (info, block);
             }
             rest = &rest[info.size..];

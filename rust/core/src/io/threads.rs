@@ -12,6 +12,9 @@ struct Pool {
     rayon: ThreadPool,
 }
 
+/// More threads than this help nobody, and a number with a typing error in it must not bring the machine down.
+const MOST: usize = 256;
+
 static POOL: ArcSwapOption<Pool> = ArcSwapOption::const_empty();
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 
@@ -27,6 +30,7 @@ pub fn threads() -> usize {
             .unwrap_or(1),
         n => n,
     }
+    .min(MOST)
 }
 
 /// Sets the number of threads for this process and those it forks; 0 asks the environment again.

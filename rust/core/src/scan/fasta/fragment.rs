@@ -71,7 +71,7 @@ impl Piece {
 }
 
 /// What is dropped from sequence lines, as C's `isspace` has it.
-fn is_blank(byte: u8) -> bool {
+pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

@@ -24,13 +24,15 @@ impl<'a> Header<'a> {
             .ok_or_else(|| Error::format(offset, "expected a header line that starts with '>'"))?;
         let text = trim_line_end(text);
         let at = offset + 1;
-        if let Some(nul) = memchr::memchr(0, text) {
-            return Err(Error::format(at + nul as u64, "expected text in a header, found a NUL byte"));
+        let wrong = |bad: usize, what: &str| {
+            Err(Error::format(at + bad as u64, format!("expected text in UTF-8 in a header, found {what}")))
+        };
+        let valid = std::str::from_utf8(text);
+        let readable = valid.as_ref().map_or_else(std::str::Utf8Error::valid_up_to, |text| text.len());
+        if let Some(nul) = memchr::memchr(0, &text[..readable]) {
+            return wrong(nul, "a NUL byte");
         }
-        let text = std::str::from_utf8(text).map_err(|e| {
-            let bad = e.valid_up_to();
-            Error::format(at + bad as u64, format!("expected a header in UTF-8, found the byte 0x{:02x}", text[bad]))
-        })?;
+        let Ok(text) = valid else { return wrong(readable, &format!("the byte 0x{:02x}", text[readable])) };
         let word = first_word(text);
         let id = if word.is_empty() { Cow::Owned(offset.to_string()) } else { Cow::Borrowed(word) };
         Ok(Self { text, id, is_empty: word.is_empty() })
@@ -117,8 +119,8 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_refused_at_their_place() {
         for (line, message) in [
-            (&b">ab\xffc\n"[..], "<bytes>: byte 13: expected a header in UTF-8, found the byte 0xff"),
-            (b">a\0c\n", "<bytes>: byte 12: expected text in a header, found a NUL byte"),
+            (&b">ab\xffc\n"[..], "<bytes>: byte 13: expected text in UTF-8 in a header, found the byte 0xff"),
+            (b">a\0c\n", "<bytes>: byte 12: expected text in UTF-8 in a header, found a NUL byte"),
             (b"ACGT\n", "<bytes>: byte 10: expected a header line that starts with '>'"),
         ] {
             assert_eq!(Header::parse(line, 10).unwrap_err().to_string(), message);

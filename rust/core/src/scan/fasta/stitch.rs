@@ -1,6 +1,6 @@
 //! Chunks in order become records: what a chunk could not know about its ends is settled here.
 
-use super::fragment::{Fragment, Open, Piece, bad_byte};
+use super::fragment::{self, Fragment, Open, Piece, bad_byte};
 use super::header::Header;
 use super::lines::{Line, LineRun};
 use super::{Record, Rows, Sink};
@@ -40,13 +40,19 @@ impl<'a, S: Sink> Stitcher<'a, S> {
         }
         self.newline()?;
         self.lead(&fragment.lead)?;
+        let no_header = fragment.first_header.is_none();
         if let Some(at) = fragment.first_header {
             self.close(at)?;
             self.sink.take(fragment.rows)?;
             self.open = fragment.open;
         }
-        if let Some(fault) = fragment.fault {
-            return Err(fault);
+        match fragment.fault {
+            // No record has started, so that there is no sequence to hold a wrong byte.
+            Some(Error::Format { .. }) if self.open.is_none() && no_header => {
+                return Err(before_first_header(self.source));
+            }
+            Some(fault) => return Err(fault),
+            None => {}
         }
         self.piece(&fragment.tail)
     }
@@ -72,8 +78,8 @@ impl<'a, S: Sink> Stitcher<'a, S> {
             };
         }
         if let Current::Sequence(line) = &mut self.current {
-            if self.open.is_none() && piece.blanks < piece.len {
-                return Err(before_first_header(self.source, line.at));
+            if self.open.is_none() && (piece.blanks < piece.len || piece.bad.is_some()) {
+                return Err(before_first_header(self.source));
             }
             if let Some((at, byte)) = piece.bad {
                 return Err(bad_byte(at, byte));
@@ -105,7 +111,7 @@ impl<'a, S: Sink> Stitcher<'a, S> {
     fn lead(&mut self, lead: &LineRun) -> Result<()> {
         match &mut self.open {
             Some(open) => open.record.lines.join(lead),
-            None if lead.lines > 0 => return Err(before_first_header(self.source, lead.first_at)),
+            None if lead.lines > 0 => return Err(before_first_header(self.source)),
             None => {}
         }
         Ok(())
@@ -131,9 +137,16 @@ impl<'a, S: Sink> Stitcher<'a, S> {
     }
 }
 
+/// The error for the first byte of the source that is neither blank nor the start of a header.
 #[cold]
-fn before_first_header(source: &dyn Source, at: u64) -> Error {
+fn before_first_header(source: &dyn Source) -> Error {
     let mut scratch = Scratch::default();
+    let mut at = 0;
+    while let Ok(&[byte]) = source.bytes(at..at + 1, &mut scratch)
+        && fragment::is_blank(byte)
+    {
+        at += 1;
+    }
     let start = source.bytes(at..source.len().min(at + 4), &mut scratch).unwrap_or(b"");
     let found = match start {
         [b'@', ..] => "'@': this looks like FASTQ, which seekset does not read; convert it to FASTA".to_owned(),
