@@ -2,12 +2,18 @@
 
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
 
 import seekset
+
+# Hypothesis keeps a cache, which is not to lie in the working folder.
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "seekset-hypothesis")
 
 # The same examples on every run; `pytest --hypothesis-profile=explore` looks for new ones.
 hypothesis.settings.register_profile("seekset", deadline=None, database=None, derandomize=True, max_examples=100)

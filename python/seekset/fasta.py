@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 
@@ -146,7 +145,6 @@ class Fasta(Mapping[str, FastaRecord]):
             raise ValueError(f'duplicates must be "error" or "first", not {duplicates!r}')
         self._path = Path(path)
         self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io}
-        self._lock = threading.Lock()
         self._core: _core.Fasta | None = None
         self._closed = False
         self._core = self._connect(progress)
@@ -172,12 +170,12 @@ class Fasta(Mapping[str, FastaRecord]):
         core = self._core
         if core is not None:
             return core
-        with self._lock:  # a handle that was unpickled opens its file when it is first used
-            if self._closed:
-                raise ValueError(f"{self._path} is closed")
-            if self._core is None:
-                self._core = self._connect()
-            return self._core
+        if self._closed:
+            raise ValueError(f"{self._path} is closed")
+        # A handle that was unpickled opens its file when it is first used. Without a lock, which a fork could leave
+        # taken: two threads that come first both connect, and share the mapping.
+        self._core = core = self._connect()
+        return core
 
     @property
     def path(self) -> Path:
@@ -190,18 +188,18 @@ class Fasta(Mapping[str, FastaRecord]):
         return None if self._open.origin[0] == "memory" else Path(self._open.index_path)
 
     @property
-    def lengths(self) -> NDArray[np.uint64]:
+    def lengths(self) -> NDArray[np.int64]:
         """The lengths of all records, in file order: a view of the index, without a copy.
 
         >>> Fasta("proteins.fa").lengths
-        array([33, 16,  5], dtype=uint64)
+        array([33, 16,  5])
         """
-        return np.frombuffer(cast("Any", self._open.lengths()), dtype="<u8")
+        # Stored without a sign, read with one: `lengths - window` must be able to be negative.
+        return np.frombuffer(cast("Any", self._open.lengths()), dtype="<i8")
 
     def close(self) -> None:
         """Let go of the file. Reading afterwards is a ``ValueError``; arrays already gathered stay."""
-        with self._lock:
-            self._core, self._closed = None, True
+        self._core, self._closed = None, True
 
     def __enter__(self) -> Self:
         return self
@@ -222,6 +220,14 @@ class Fasta(Mapping[str, FastaRecord]):
 
     def __getitem__(self, key: str | SupportsIndex) -> FastaRecord:
         return FastaRecord(self, self.row(key))
+
+    def values(self) -> ValuesView[FastaRecord]:
+        """All records in file order, those with a repeated id too."""
+        return _Records(self)
+
+    def items(self) -> ItemsView[str, FastaRecord]:
+        """All ids and records in file order, those with a repeated id too."""
+        return _Items(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -254,12 +260,18 @@ class Fasta(Mapping[str, FastaRecord]):
         """The rows of many ids, or of many row numbers."""
         if isinstance(keys, str):
             raise TypeError("give a list of ids, not one id")
+        if isinstance(keys, Iterable) and not isinstance(keys, (np.ndarray, Sequence)):
+            keys = cast("list[str | SupportsIndex]", list(keys))
         if not isinstance(keys, np.ndarray) and any(isinstance(key, str) for key in cast("Sequence[object]", keys)):
             return self._rows_of(cast("Sequence[str | SupportsIndex]", keys))
         array = np.asarray(keys)
-        if array.dtype.kind in "US":
-            return self._rows_of(array.astype(str).tolist())
-        return _integers(array, "rows")
+        if array.dtype.kind in "UTSO":
+            return self._rows_of((array.astype(str) if array.dtype.kind == "S" else array).tolist())
+        rows, count = _integers(array, "rows"), len(self)
+        wrong = (rows < -count) | (rows >= count)
+        if wrong.any():
+            return np.array([self.row(int(rows[wrong][0]))])  # raises
+        return np.ascontiguousarray(np.where(rows < 0, rows + count, rows) if (rows < 0).any() else rows)
 
     def _rows_of(self, keys: Sequence[str | SupportsIndex]) -> NDArray[np.int64]:
         if not all(isinstance(key, str) and _is_text(key) for key in keys):
@@ -367,8 +379,11 @@ class Fasta(Mapping[str, FastaRecord]):
                [2, 2, 0, 4, 4, 4]], dtype=uint8)
         """
         wanted = self.rows(rows)
-        begin = np.ascontiguousarray(np.broadcast_to(_integers(starts, "starts"), wanted.shape))
-        size = np.ascontiguousarray(np.broadcast_to(_integers(lengths, "lengths"), wanted.shape))
+        begin = _one_each(_integers(starts, "starts"), len(wanted), "starts")
+        sizes = _integers(lengths, "lengths")
+        size = _one_each(sizes, len(wanted), "lengths")
+        if one_hot is not None and pad is not None:
+            raise ValueError("one_hot fills up with zeros: pad can't be given with it")
         encoding = _encoding(tokens, one_hot, unknown, dtype, out)
         table = encoding["table"]
         around = len(table.prefix) + len(table.suffix) if specials and table is not None else 0
@@ -377,7 +392,7 @@ class Fasta(Mapping[str, FastaRecord]):
                 raise ValueError(f"out must have {3 if one_hot else 2} dimensions, not {out.ndim}")
             columns = out.shape[1]
         else:
-            columns = int(size.max(initial=0)) + around
+            columns = int(sizes.max(initial=0)) + around
         values, _ = self._open.gather(
             wanted,
             starts=begin,
@@ -402,6 +417,22 @@ class Fasta(Mapping[str, FastaRecord]):
         return f"<Fasta {str(self._path)!r}, {len(self)} records>"
 
 
+class _Records(ValuesView[FastaRecord]):
+    """Records by row: a lookup of each id would cost time and miss those that share one."""
+
+    _mapping: Fasta
+
+    def __iter__(self) -> Iterator[FastaRecord]:
+        return (FastaRecord(self._mapping, row) for row in range(len(self._mapping)))
+
+
+class _Items(ItemsView[str, FastaRecord]):
+    _mapping: Fasta
+
+    def __iter__(self) -> Iterator[tuple[str, FastaRecord]]:
+        return zip(self._mapping, self._mapping.values(), strict=True)
+
+
 def _is_text(key: str) -> bool:
     """Whether a str can be an id at all: lone surrogates, as from odd file names, can't be."""
     if not key.isascii():
@@ -416,7 +447,7 @@ def _reopen(path: Path, options: dict[str, Any]) -> Fasta:
     """A handle from a pickle: it opens its file when it is first used."""
     fasta = Fasta.__new__(Fasta)
     fasta._path, fasta._options = path, options
-    fasta._lock, fasta._core, fasta._closed = threading.Lock(), None, False
+    fasta._core, fasta._closed = None, False
     return fasta
 
 
@@ -428,7 +459,17 @@ def _flags(flags: bool | ArrayLike, count: int) -> NDArray[np.bool_] | None:
     """One flag per record; nothing where none is set."""
     if flags is False:
         return None
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(flags, dtype=np.bool_), (count,)))
+    return _one_each(np.asarray(flags, dtype=np.bool_), count, "reverse_complement")
+
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _one_each(values: NDArray[_T], count: int, name: str) -> NDArray[_T]:
+    """One value per record: as given, or the same for all."""
+    if values.ndim == 1 and len(values) != count:
+        raise ValueError(f"{name} has {len(values)} values for {count} rows; give one each, or one for all")
+    return np.ascontiguousarray(np.broadcast_to(values, (count,)))
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
@@ -442,7 +483,7 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
         raise IndexError(f"{name} holds {array.max()}, which is out of range")
     if array.ndim > 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def _encoding(

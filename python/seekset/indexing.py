@@ -80,7 +80,7 @@ def index_files(
         if verify:
             core.verify()
         tell(1, 1)
-        letters = int(np.frombuffer(cast("Any", core.lengths()), dtype="<u8").sum())
+        letters = int(np.frombuffer(cast("Any", core.lengths()), dtype="<i8").sum())
         built = core.origin[0] == "built"
         return IndexReport(file, core.index_path, len(core), letters, sizes[file], seconds, built, core.repeated_ids)
 

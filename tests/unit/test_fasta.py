@@ -96,7 +96,7 @@ def test_rows_of_ids_and_of_row_numbers(fa):
     assert fa.rows(["seq_3", 0]).tolist() == [2, 0]
     assert fa.rows(np.array(["seq_3", "seq_1"])).tolist() == [2, 0]
     assert fa.rows(("seq_3",)).dtype == np.int64
-    assert fa.rows([2, -1]).tolist() == [2, -1]
+    assert [fa[row].id for row in fa.rows([0, -1])] == ["seq_1", "seq_3"]
 
 
 @pytest.mark.parametrize("rows", ["seq_1", [0.0], [True], np.array([1.5])])
@@ -113,7 +113,7 @@ def test_rows_in_two_dimensions_are_refused(fa):
 def test_lengths_are_a_view_of_the_index(fa):
     lengths = fa.lengths
     assert lengths.tolist() == [8, 5, 0]
-    assert lengths.dtype == np.dtype("<u8")
+    assert (lengths.dtype.kind in "iu", lengths.itemsize) == (True, 8)
     with pytest.raises(ValueError, match="read-only"):
         lengths[0] = 1
 

@@ -276,7 +276,7 @@ def test_specials_stay_where_they_are_when_a_record_is_reversed(opened):
 
 
 def test_the_flags_are_as_many_as_the_rows(fa):
-    with pytest.raises(ValueError, match=r"shape|length"):
+    with pytest.raises(ValueError, match=r"shape|length|rows"):
         fa.gather([0, 1], reverse_complement=[True, False, True])
 
 

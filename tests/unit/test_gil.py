@@ -25,13 +25,16 @@ TICKS = """
 
     def ticks_during(work):
         before = ticks
-        work()
+        for _ in range(20):  # the system may give the other thread no turn at first; a call that holds the GIL never does
+            work()
+            if ticks > before:
+                break
         return ticks - before
 
     threading.Thread(target=tick, daemon=True).start()
     fa = seekset.Fasta("x.fa", index="first.sidx")
     works = {
-        "nothing of ours": lambda: bytes(300_000_000).count(b"x"),
+        "nothing of ours": lambda: bytes(50_000_000).count(b"x"),
         "scan": lambda: seekset.Fasta("x.fa"),
         "faidx": lambda: seekset.faidx("x.fa"),
         "gather": lambda: fa.gather([0, 0, 0]),

@@ -163,7 +163,7 @@ def test_verify_reads_all_of_an_index(indexed):
     assert _core.Fasta(indexed, build=False).verify() is None
     at = content.index(struct.pack("<Q", len(LONG)))
     put(indexed, content[:at] + b"\1" + content[at + 1 :])
-    with pytest.raises(seekset.FormatError, match=r"x\.fa\.sidx: record 3: the index is damaged"):
+    with pytest.raises(seekset.FormatError, match=r"x\.fa\.sidx: .*damaged"):
         _core.Fasta(indexed, build=False).verify()
 
 

@@ -40,7 +40,7 @@ def command(files: tuple[str, ...], plot: str | None, as_json: bool) -> None:
             click.echo(f"picture: {plot}", err=True)
 
 
-def describe(lengths: NDArray[np.uint64]) -> dict[str, Any]:
+def describe(lengths: NDArray[np.int64]) -> dict[str, Any]:
     """Count, sum and quantiles of lengths.
 
     >>> import numpy as np
@@ -64,7 +64,7 @@ def describe(lengths: NDArray[np.uint64]) -> dict[str, Any]:
     }
 
 
-def draw(lengths: NDArray[np.uint64], name: str, out: str) -> None:
+def draw(lengths: NDArray[np.int64], name: str, out: str) -> None:
     """Draw the distribution of lengths on a logarithmic axis."""
     import numpy as np
 
@@ -85,4 +85,7 @@ def draw(lengths: NDArray[np.uint64], name: str, out: str) -> None:
         axes.legend(frameon=False)
     axes.set(xlabel="letters per record", ylabel="records", title=f"{name}: {facts['records']:,} records")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(out, dpi=150)
+    try:
+        figure.savefig(out, dpi=150)
+    except ValueError as error:
+        raise click.UsageError(f"--plot {out}: {error}") from None

@@ -252,6 +252,23 @@ fn find_index(path: &Path, opened: &Opened) -> Result<Sidx, Option<String>> {
     }
 }
 
+/// An error if writing to `out` would replace the data, or a file that `ours` does not take for one of the kind.
+fn refuse_to_replace(out: &Path, data: &Path, kind: &str, ours: impl Fn(&[u8]) -> bool) -> Result<()> {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let Ok(there) = std::fs::File::open(out) else { return Ok(()) };
+    let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let is_data = std::fs::metadata(data).is_ok_and(|data| there.metadata().is_ok_and(|there| same(&there, &data)));
+    let mut start = vec![0; 1 << 16];
+    let read = there.read_at(&mut start, 0).unwrap_or(0);
+    if is_data || !ours(&start[..read]) {
+        let out = out.display();
+        return Err(Error::Mismatch(format!(
+            "{out}: there is a file already, and it is no {kind}; delete it or give another path"
+        )));
+    }
+    Ok(())
+}
+
 fn build_index(
     path: &Path,
     index_path: &Path,
@@ -260,6 +277,8 @@ fn build_index(
     because: Option<String>,
     watch: &dyn Watch,
 ) -> Result<(Sidx, Origin)> {
+    let ours = |start: &[u8]| start.is_empty() || start.starts_with(b"ARROW1") || b"ARROW1".starts_with(start);
+    refuse_to_replace(index_path, path, "seekset index", |start| options.index.is_none() || ours(start))?;
     let whole = match WholeFile::create(index_path) {
         Ok(file) => Ok(file),
         Err(error) if options.allow_memory => Err(error.to_string()),
@@ -274,7 +293,11 @@ fn build_index(
         Ok(mut file) => {
             builder.finish(&opened.fingerprint, &mut file, watch).map_err(|e| e.in_file(index_path))?;
             file.publish()?;
-            let index = Sidx::open(Store::File(Mapped::open(index_path)?)).map_err(|e| e.in_file(index_path))?;
+            // Compared again: somebody else may have put another index there since.
+            let index = find_index(index_path, opened).map_err(|why| {
+                let why = why.unwrap_or_else(|| "it is gone".to_owned());
+                Error::stale(format!("the index just written to {} can't be used: {why}", index_path.display()))
+            })?;
             Ok((index, Origin::Built { because }))
         }
         Err(because) => {
@@ -290,7 +313,12 @@ fn build_index(
 /// What samtools would silently lose is refused, unless `like_samtools` asks for exactly that.
 pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<(PathBuf, u64)> {
     let opened = open_source(path, Access::Mmap)?;
+    let given = out.is_some();
     let out = out.map_or_else(|| beside(path, ".fai"), Path::to_owned);
+    refuse_to_replace(&out, path, ".fai", |start| {
+        let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
+        !given || start.is_empty() || memchr::memchr_iter(b'\t', line).count() == 4
+    })?;
     let write = if like_samtools { write_fai_like_samtools } else { write_fai };
     let left_out =
         write(&*opened.source, &out, watch).map_err(|e| fasta::with_lines(e, &*opened.source).in_file(path))?;
@@ -308,6 +336,7 @@ fn write_fai(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> 
 fn write_fai_like_samtools(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {
     let mut file = WholeFile::create(out)?;
     let left_out = write_like_samtools(source, &mut file, watch)?;
+    source.check_unchanged()?;
     file.publish()?;
     Ok(left_out)
 }

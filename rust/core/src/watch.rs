@@ -1,5 +1,7 @@
 //! Watching long work from outside: how far it is, and whether to stop.
 
+use std::time::{Duration, Instant};
+
 use crate::error::{Error, Result};
 
 /// Told how far a scan is, and asked whether to stop, on the thread that called, several times a second.
@@ -8,9 +10,39 @@ pub trait Watch {
     fn progress(&self, done: u64, total: u64) -> bool;
 }
 
-/// Asks a watcher, after all bytes have been read, whether to go on with what is left to do.
-pub(crate) fn go_on(watch: &dyn Watch, total: u64) -> Result<()> {
-    if watch.progress(total, total) { Ok(()) } else { Err(Error::Interrupted) }
+/// How often a watcher is told.
+pub(crate) const BEAT: Duration = Duration::from_millis(50);
+
+/// Tells a watcher now and then, and passes on its wish to stop.
+pub(crate) struct Beat<'a> {
+    watch: &'a dyn Watch,
+    last: Instant,
+    total: u64,
+}
+
+impl<'a> Beat<'a> {
+    pub fn new(watch: &'a dyn Watch, total: u64) -> Self {
+        Self { watch, last: Instant::now(), total }
+    }
+
+    /// `done` bytes have been read. The end is told in any case.
+    pub fn tell(&mut self, done: u64) -> Result<()> {
+        if done == self.total { self.now(done) } else { self.pass(done) }
+    }
+
+    /// All bytes have been read, and there is more to do.
+    pub fn go_on(&mut self) -> Result<()> {
+        self.pass(self.total)
+    }
+
+    fn pass(&mut self, done: u64) -> Result<()> {
+        if self.last.elapsed() < BEAT { Ok(()) } else { self.now(done) }
+    }
+
+    fn now(&mut self, done: u64) -> Result<()> {
+        self.last = Instant::now();
+        if self.watch.progress(done, self.total) { Ok(()) } else { Err(Error::Interrupted) }
+    }
 }
 
 /// Watches nothing and never stops the work.

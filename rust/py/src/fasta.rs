@@ -31,6 +31,11 @@ pub struct Fasta {
 }
 
 impl Fasta {
+    fn look_at_lengths(&self) -> Result<()> {
+        self.inner.check_unchanged()?;
+        self.inner.index().checked_lengths().map(drop).map_err(|e| e.in_file(self.inner.index_path()))
+    }
+
     /// Reads from the index alone, which must still be what it was at open.
     fn look<'a, T>(&'a self, py: Python<'_>, read: impl FnOnce(&'a Sidx) -> Result<T>) -> PyResult<T> {
         let unchanged = self.inner.check_now_and_then();
@@ -87,7 +92,7 @@ impl Fasta {
 
     /// Raises `DuplicateIdError` if an id names two records.
     fn refuse_duplicates(&self, py: Python<'_>) -> PyResult<()> {
-        self.inner.refuse_duplicates().or_raise(py)
+        py.detach(|| self.inner.refuse_duplicates()).or_raise(py)
     }
 
     /// Raises `StaleIndexError` if the file is not what it was at open.
@@ -138,9 +143,10 @@ impl Fasta {
     }
 
     /// The lengths of all rows as little-endian u64, without a copy.
-    fn lengths(&self) -> View {
+    fn lengths(&self, py: Python<'_>) -> PyResult<View> {
+        py.detach(|| self.look_at_lengths()).or_raise(py)?;
         let (store, range) = self.inner.index().lengths_place();
-        View::new(store.clone(), range)
+        Ok(View::new(store.clone(), range))
     }
 
     /// Letters `start` to `end` of a row as str.

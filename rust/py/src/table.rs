@@ -1,6 +1,7 @@
 //! `TokenTable` in Python.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -131,6 +132,12 @@ impl TokenTable {
         kwargs.set_item("name", self.name())?;
         let partial = py.import("functools")?.getattr("partial")?.call((class,), Some(&kwargs))?;
         Ok((partial, PyTuple::new(py, [&self.letters])?))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.inner.name(), self.inner.prefix(), self.inner.suffix(), self.inner.specials()).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __repr__(&self) -> String {

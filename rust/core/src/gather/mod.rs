@@ -11,6 +11,8 @@ pub use table::TokenTable;
 
 use rayon::prelude::*;
 
+use complement::COMPLEMENT;
+
 use crate::error::{Error, Result};
 use crate::io::prefetch::prefetch;
 use crate::io::{Scratch, Source, threads};
@@ -52,7 +54,7 @@ pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slo
     if batch.letters().iter().sum::<u64>() < FEW_LETTERS {
         return run(&mut Scratch::default(), &mut jobs);
     }
-    threads::in_pool(|| jobs.par_chunks_mut(TAKEN).try_for_each_init(Scratch::default, run))
+    threads::in_pool(|| jobs.par_chunks_mut(TAKEN).try_for_each_init(Scratch::default, run))?
 }
 
 /// Gives every part its place in its request's slot.
@@ -124,7 +126,7 @@ fn copy<K: Kernel>(
             row: part.row,
             id: None,
             position: position + at as u64,
-            letter: char::from(letters[at]),
+            letter: char::from(if reverse { COMPLEMENT[usize::from(letters[at])] } else { letters[at] }),
         })
     })
 }

@@ -69,12 +69,13 @@ impl TokenTable {
         self
     }
 
-    /// The same table with lower-case letters treated as their upper-case ones, where they have no id of their own.
+    /// The same table with letters treated as those of the other case, where they have no id of their own.
     #[must_use]
     pub fn with_case_folded(mut self) -> Self {
         for upper in b'A'..=b'Z' {
-            let lower = usize::from(upper.to_ascii_lowercase());
-            self.ids[lower] = self.ids[lower].or(self.ids[usize::from(upper)]);
+            let (upper, lower) = (usize::from(upper), usize::from(upper.to_ascii_lowercase()));
+            (self.ids[upper], self.ids[lower]) =
+                (self.ids[upper].or(self.ids[lower]), self.ids[lower].or(self.ids[upper]));
         }
         self
     }

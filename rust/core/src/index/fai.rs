@@ -9,7 +9,7 @@ use crate::io::spool::Spool;
 use crate::io::whole::{WholeFile, folder};
 use crate::io::{Scratch, Source};
 use crate::scan::fasta::{Header, LineShape, Record, Rows, Sink};
-use crate::watch::{Watch, go_on};
+use crate::watch::{Beat, Watch};
 
 /// One line of a `.fai`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,10 +137,11 @@ impl<'a> FaiWriter<'a> {
     pub fn finish(self, watch: &dyn Watch) -> Result<()> {
         let Self { source, out, sorter, mut offsets, .. } = self;
         let mut repeats = Repeats::default();
+        let mut beat = Beat::new(watch, source.len());
         sorter.finish(|pairs| {
             let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
             repeats.look(pairs, &mut same)?;
-            go_on(watch, source.len())
+            beat.go_on()
         })?;
         let Some((first, second)) = repeats.earliest else { return out.publish().map(drop) };
         let id = name_at(source, &mut offsets, second)?;

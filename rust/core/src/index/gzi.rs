@@ -32,8 +32,7 @@ impl Gzi {
         };
         let mut last = (0, 0);
         for (k, pair) in pairs.chunks_exact(2).enumerate() {
-            // An empty block in mid-file adds compressed bytes only.
-            if pair[0] <= last.0 || pair[1] < last.1 || pair[1] - last.1 > 1 << 16 {
+            if pair[0] <= last.0 || pair[1] <= last.1 || pair[1] - last.1 > 1 << 16 {
                 return Err(Error::format(
                     8 + 16 * k as u64,
                     format!("entry {k} of the .gzi does not follow the one before"),

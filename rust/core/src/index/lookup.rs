@@ -11,10 +11,12 @@ use crate::io::spool::Spool;
 use crate::io::threads;
 
 const PARTS: usize = 256;
-/// Pairs that a part collects before it hands them to its spool.
+/// Pairs that a part collects before it hands them to the spool.
 const PENDING: usize = 2048;
-/// Bytes of a part that stay in memory.
-const PART_IN_MEMORY: usize = 1 << 18;
+/// Bytes of spilled pairs that stay in memory.
+const IN_MEMORY: usize = 64 << 20;
+/// Bytes of pairs that are sorted in one go, and a part.
+const SORTED_AT_ONCE: usize = 64 << 20;
 
 /// The hash that names are found by.
 #[must_use]
@@ -32,18 +34,28 @@ pub struct Pair {
     pub row: u64,
 }
 
+/// Pairs whose hashes start with the same byte: those not spilled yet, and where in the spool the others lie.
+#[derive(Debug, Default)]
+struct PartOfHashes {
+    pending: Vec<Pair>,
+    runs: Vec<u64>,
+}
+
 /// Collects pairs in row order and gives them back in hash order, in bounded memory.
 #[derive(Debug)]
 pub struct Sorter {
-    parts: Vec<(Vec<Pair>, Spool)>,
+    parts: Vec<PartOfHashes>,
+    /// Runs of `PENDING` pairs, of all parts.
+    spool: Spool,
     rows: u64,
 }
 
 impl Sorter {
-    /// A sorter that spills to unnamed files in `folder`.
+    /// A sorter that spills to an unnamed file in `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self { parts: (0..PARTS).map(|_| (Vec::new(), Spool::new(folder, PART_IN_MEMORY))).collect(), rows: 0 }
+        let parts = (0..PARTS).map(|_| PartOfHashes::default()).collect();
+        Self { parts, spool: Spool::new(folder, IN_MEMORY), rows: 0 }
     }
 
     /// How many rows it holds.
@@ -55,36 +67,41 @@ impl Sorter {
     /// Adds the hash of the next row.
     #[inline]
     pub fn push(&mut self, hash: u64) -> io::Result<()> {
-        let (pending, spool) = &mut self.parts[(hash >> 56) as usize];
-        if pending.len() == PENDING {
-            spool.append(bytemuck::cast_slice(pending))?;
-            pending.clear();
+        let part = &mut self.parts[(hash >> 56) as usize];
+        if part.pending.len() == PENDING {
+            part.runs.push(self.spool.len());
+            self.spool.append(bytemuck::cast_slice(&part.pending))?;
+            part.pending.clear();
         }
-        pending.push(Pair { hash, row: self.rows });
+        part.pending.push(Pair { hash, row: self.rows });
         self.rows += 1;
         Ok(())
     }
 
     /// Gives all pairs by hash, then row, in a few long slices that never part equal hashes.
-    pub fn finish(self, mut take: impl FnMut(&[Pair]) -> Result<()>) -> Result<()> {
-        let at_once = threads::threads().max(1) * 2;
-        let mut parts = self.parts.into_iter();
-        loop {
-            let mut loaded = parts.by_ref().take(at_once).map(load).collect::<io::Result<Vec<_>>>()?;
-            if loaded.is_empty() {
-                return Ok(());
+    pub fn finish(mut self, mut take: impl FnMut(&[Pair]) -> Result<()>) -> Result<()> {
+        let mut parts = std::mem::take(&mut self.parts).into_iter().peekable();
+        while parts.peek().is_some() {
+            let mut loaded = Vec::new();
+            let mut held = 0;
+            while let Some(part) = parts.next_if(|_| held < SORTED_AT_ONCE) {
+                let pairs = load(&mut self.spool, part)?;
+                held += size_of_val(&pairs[..]);
+                loaded.push(pairs);
             }
-            threads::in_pool(|| loaded.par_iter_mut().for_each(|pairs| pairs.sort_unstable()));
+            threads::in_pool(|| loaded.par_iter_mut().for_each(|pairs| pairs.sort_unstable()))?;
             loaded.iter().try_for_each(|pairs| take(pairs))?;
         }
+        Ok(())
     }
 }
 
-fn load((pending, mut spool): (Vec<Pair>, Spool)) -> io::Result<Vec<Pair>> {
-    let spooled = spool.len() as usize / size_of::<Pair>();
-    let mut pairs = vec![Pair { hash: 0, row: 0 }; spooled];
-    spool.read_at(0, bytemuck::cast_slice_mut(&mut pairs))?;
-    pairs.extend(pending);
+fn load(spool: &mut Spool, part: PartOfHashes) -> io::Result<Vec<Pair>> {
+    let mut pairs = vec![Pair { hash: 0, row: 0 }; part.runs.len() * PENDING];
+    for (run, at) in pairs.chunks_exact_mut(PENDING).zip(part.runs) {
+        spool.read_at(at, bytemuck::cast_slice_mut(run))?;
+    }
+    pairs.extend(part.pending);
     Ok(pairs)
 }
 
@@ -147,7 +164,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::new(folder.path());
         let hashes: Vec<u64> = (0..700_000_u64).map(|i| xxh3_64(&(i / 2).to_le_bytes())).collect();
-        hashes.iter().for_each(|&h| sorter.push(h).unwrap());
+        for &hash in &hashes {
+            sorter.push(hash).unwrap();
+        }
         let mut expected: Vec<Pair> = hashes.iter().zip(0..).map(|(&hash, row)| Pair { hash, row }).collect();
         expected.sort_unstable();
         let mut got = Vec::new();
@@ -180,7 +199,7 @@ mod tests {
             vec![7; 300],
         ] {
             for key in hashes.iter().copied().chain([0, 1, 7, 1 << 31, u32::MAX]) {
-                let found = candidates(&hashes, u64::from(key) << 32 | 99);
+                let found = candidates(&hashes, u64::from(key) << 32 | 0x63);
                 let expected: Vec<usize> = (0..hashes.len()).filter(|&i| hashes[i] == key).collect();
                 assert_eq!(found.collect::<Vec<_>>(), expected, "{key} in {} hashes", hashes.len());
             }

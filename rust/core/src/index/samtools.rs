@@ -9,7 +9,7 @@ use std::io::Write;
 use super::fai::push_line;
 use crate::error::{Error, Result};
 use crate::io::{Scratch, Source};
-use crate::watch::Watch;
+use crate::watch::{Beat, Watch};
 
 /// What the next line may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub fn write_like_samtools(source: &dyn Source, out: &mut impl Write, watch: &dy
         Machine { out, seen: HashSet::new(), current: Current::default(), expect: Expect::Header, repeated: 0 };
     let mut scratch = Scratch::default();
     let mut line = Line::default();
+    let mut beat = Beat::new(watch, source.len());
     let mut at = 0;
     while at < source.len() {
         let end = source.chunk_end(at, 1 << 20);
@@ -65,9 +66,7 @@ pub fn write_like_samtools(source: &dyn Source, out: &mut impl Write, watch: &dy
             rest = after;
         }
         at = end;
-        if !watch.progress(at, source.len()) {
-            return Err(Error::Interrupted);
-        }
+        beat.tell(at)?;
     }
     machine.finish(&line, source.len())
 }

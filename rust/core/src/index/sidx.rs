@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::columns::{Column, Columns, Store, write};
 use super::lookup::{Repeats, Sorter, candidates, hash_name};
@@ -16,7 +16,7 @@ use crate::io::spool::Spool;
 use crate::io::{Fingerprint, Source};
 use crate::scan::fasta::marks::{MARK_STEP, marks};
 use crate::scan::fasta::{Record, Rows, Sink};
-use crate::watch::{Watch, go_on};
+use crate::watch::{Beat, Watch};
 
 /// The version of the format. An index of another version is built anew.
 pub const VERSION: u32 = 1;
@@ -149,6 +149,7 @@ pub struct Builder<'a> {
     marks: Spool,
     checks: [Spool; 2],
     sorter: Sorter,
+    length_hash: Xxh3,
     folder: std::path::PathBuf,
 }
 
@@ -166,6 +167,7 @@ impl<'a> Builder<'a> {
             marks: spool(),
             checks: [spool(), spool()],
             sorter: Sorter::new(folder),
+            length_hash: Xxh3::new(),
             folder: folder.to_owned(),
         };
         builder.id_ends.append(&0_u64.to_le_bytes())?;
@@ -193,8 +195,7 @@ impl<'a> Builder<'a> {
 
     /// Writes the index to `out`.
     pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write, watch: &dyn Watch) -> Result<()> {
-        let total = self.source.len();
-        let go_on = || go_on(watch, total);
+        let mut beat = Beat::new(watch, self.source.len());
         let rows = self.sorter.rows();
         let (mut hashes, mut slots) =
             (Spool::new(&self.folder, COLUMN_IN_MEMORY), Spool::new(&self.folder, COLUMN_IN_MEMORY));
@@ -206,11 +207,11 @@ impl<'a> Builder<'a> {
             slots.append(bytemuck::cast_slice(&rows))?;
             let same = |a, b| Ok(spooled_id(ends, bytes, a)? == spooled_id(ends, bytes, b)?);
             repeats.look(pairs, same)?;
-            go_on()
+            beat.go_on()
         })?;
         let schema = Schema::new_with_metadata(
             fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec(),
-            metadata(fingerprint, self.source.len(), rows, &repeats),
+            metadata(fingerprint, self.source.len(), rows, self.length_hash.digest(), &repeats),
         );
         let [length, header_offset, sequence_offset] = self.numbers;
         let [line_bases, line_bytes] = self.lines;
@@ -228,7 +229,7 @@ impl<'a> Builder<'a> {
             Column::Numbers(hashes),
             Column::Numbers(slots),
         ];
-        write(out, &schema, rows, &mut columns, go_on)
+        write(out, &schema, rows, &mut columns, || beat.go_on())
     }
 }
 
@@ -254,6 +255,7 @@ impl Sink for Builder<'_> {
         self.id_ends.append(bytemuck::cast_slice(&rows.id_lengths))?;
         self.id_bytes.append(&rows.id_bytes)?;
         self.mark_ends.append(bytemuck::cast_slice(&mark_ends))?;
+        self.length_hash.update(bytemuck::cast_slice(&rows.length));
         let numbers = [&rows.length, &rows.header_offset, &rows.sequence_offset];
         for (spool, column) in self.numbers.iter_mut().zip(numbers) {
             spool.append(bytemuck::cast_slice(column))?;
@@ -266,7 +268,13 @@ impl Sink for Builder<'_> {
     }
 }
 
-fn metadata(fingerprint: &Fingerprint, data: u64, rows: u64, repeats: &Repeats) -> HashMap<String, String> {
+fn metadata(
+    fingerprint: &Fingerprint,
+    data: u64,
+    rows: u64,
+    lengths: u64,
+    repeats: &Repeats,
+) -> HashMap<String, String> {
     let (first, again) = repeats.earliest.unwrap_or_default();
     [
         ("seekset.kind", "fasta".to_owned()),
@@ -277,6 +285,7 @@ fn metadata(fingerprint: &Fingerprint, data: u64, rows: u64, repeats: &Repeats) 
         ("seekset.file_sample", format!("{:016x}", fingerprint.sample)),
         ("seekset.data_size", data.to_string()),
         ("seekset.rows", rows.to_string()),
+        ("seekset.length_check", format!("{lengths:016x}")),
         ("seekset.repeated_ids", repeats.count.to_string()),
         ("seekset.first_repeat", format!("{first} {again}")),
     ]
@@ -292,6 +301,7 @@ pub struct Sidx {
     fingerprint: Fingerprint,
     data_size: u64,
     repeats: Repeats,
+    length_check: u64,
 }
 
 impl Sidx {
@@ -331,7 +341,8 @@ impl Sidx {
                 format!("not a usable index: it was written with {rows} rows and has {found}"),
             ));
         }
-        Ok(Self { columns, fingerprint, data_size, repeats })
+        let length_check = number("length_check", 16)? as u64;
+        Ok(Self { columns, fingerprint, data_size, repeats, length_check })
     }
 
     /// How many records there are.
@@ -367,6 +378,15 @@ impl Sidx {
     /// An error if the file that the index is mapped from was cut or overwritten.
     pub fn check_unchanged(&self) -> Result<()> {
         self.columns.store().check_unchanged()
+    }
+
+    /// [`Sidx::lengths`], compared with their checksum, which takes a pass over them.
+    pub fn checked_lengths(&self) -> Result<&[u64]> {
+        if xxh3_64(self.columns.bytes(LENGTH)) == self.length_check {
+            Ok(self.lengths())
+        } else {
+            Err(Error::format(0, "the lengths in the index are damaged; delete it, and it is built again"))
+        }
     }
 
     /// The bytes behind the index and where among them [`Sidx::lengths`] lies.
@@ -443,7 +463,11 @@ impl Sidx {
 
     /// Where record `row` ends: at the next `>` or the end of the data.
     pub fn end(&self, row: u64) -> Result<u64> {
-        if row + 1 < self.len() { Ok(self.entry(row + 1)?.header_offset) } else { Ok(self.data_size) }
+        match row.cmp(&self.len().saturating_sub(1)) {
+            std::cmp::Ordering::Less => Ok(self.entry(row + 1)?.header_offset),
+            std::cmp::Ordering::Equal if !self.is_empty() => Ok(self.data_size),
+            _ => Err(self.out_of_range(row)),
+        }
     }
 
     /// The id of record `row`.
@@ -460,13 +484,22 @@ impl Sidx {
     #[inline]
     pub fn find(&self, id: &str) -> Result<Option<u64>> {
         let hash = hash_name(id.as_bytes());
-        let mut first = None;
         let slots = candidates(self.columns.numbers(LOOKUP_HASH), hash);
+        let mut first = None;
         for slot in slots.clone() {
             let row: u64 = self.number(LOOKUP_ROW, slot as u64)?;
             self.prefetch(row); // whoever asks for a row by name mostly wants to know where it lies
-            if self.is_named(row, id)? {
-                first = Some(first.map_or(row, |known: u64| known.min(row)));
+            match (self.is_named(row, id)?, first) {
+                (true, None) => {
+                    first = Some(row);
+                    if self.repeats.count > 0 && slot > 0 {
+                        self.check_slot(slot - 1)?; // it may be an earlier one with this id, out of sight by damage
+                    }
+                }
+                (true, Some(known)) if row <= known => return Err(damaged(row)),
+                // Rows with one id stand together and rise.
+                (_, Some(_)) => break,
+                (false, None) => {}
             }
         }
         if first.is_none() {
@@ -514,10 +547,10 @@ impl Sidx {
     pub fn verify(&self) -> Result<()> {
         for row in 0..self.len() {
             self.entry(row)?;
-            if self.find(self.id(row)?)?.is_none_or(|found| found > row) {
-                return Err(damaged(row));
-            }
+            self.id(row)?;
+            self.check_slot(row as usize)?;
         }
+        self.checked_lengths()?;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! every block are compared before its bytes are used.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libdeflater::{Crc, Decompressor};
 
@@ -105,8 +106,8 @@ pub fn not_bgzf(at: u64) -> Error {
 pub struct Inflate {
     decompressor: Decompressor,
     compressed: Scratch,
-    /// The block inflated last, and its number.
-    cached: Option<usize>,
+    /// The block inflated last: of which file, and which of its bytes.
+    cached: Option<(u64, Range<u64>)>,
     block: Vec<u8>,
 }
 
@@ -118,6 +119,8 @@ impl Default for Inflate {
 
 /// The uncompressed bytes of a BGZF file.
 pub struct Bgzf {
+    /// Different from that of every other in this process: one scratch may serve several.
+    number: u64,
     raw: Box<dyn Source>,
     blocks: Gzi,
     len: u64,
@@ -127,7 +130,8 @@ impl Bgzf {
     /// A source over the compressed bytes `raw`, whose blocks `blocks` lists.
     pub fn new(raw: Box<dyn Source>, blocks: Gzi) -> Result<Self> {
         let len = blocks.inflated_len(&*raw)?;
-        Ok(Self { raw, blocks, len })
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Ok(Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), raw, blocks, len })
     }
 
     /// Inflates block `number` into `out`, which must be of its inflated size.
@@ -145,6 +149,15 @@ impl Bgzf {
             }
             rest = &rest[info.size..];
         };
+        let mut after = &rest[info.size..];
+        while !after.is_empty() {
+            let next = parse_block(after, at)?.filter(|next| next.size <= after.len());
+            let next = next.ok_or_else(|| wrong("what follows it is no block; delete the .gzi"))?;
+            if !is_empty(&after[..next.size], next, at, &mut state.decompressor)? {
+                return Err(wrong("the .gzi leaves out the block after it; delete the .gzi"));
+            }
+            after = &after[next.size..];
+        }
         if inflated_size(block) as usize != out.len() {
             return Err(wrong("its size differs from what the .gzi says; delete the .gzi"));
         }
@@ -163,7 +176,8 @@ impl Bgzf {
 
     /// Makes sure that block `number` is the cached one.
     fn cache(&self, number: usize, span: &Span, state: &mut Inflate) -> Result<()> {
-        if state.cached == Some(number) {
+        let key = (self.number, span.inflated.clone());
+        if state.cached.as_ref() == Some(&key) {
             return Ok(());
         }
         state.cached = None;
@@ -172,7 +186,7 @@ impl Bgzf {
         let result = self.inflate(number, span, state, &mut block);
         state.block = block;
         result?;
-        state.cached = Some(number);
+        state.cached = Some(key);
         Ok(())
     }
 }
@@ -182,6 +196,13 @@ impl Bgzf {
 pub(crate) struct Span {
     pub compressed: Range<u64>,
     pub inflated: Range<u64>,
+}
+
+/// The bytes `wanted` of a block that holds the bytes `held`. They fit, unless the table changed meanwhile.
+fn part<'a>(block: &'a [u8], held: &Range<u64>, wanted: &Range<u64>) -> Result<&'a [u8]> {
+    let from = wanted.start.checked_sub(held.start);
+    let part = from.and_then(|from| block.get(from as usize..from as usize + (wanted.end - wanted.start) as usize));
+    part.ok_or_else(|| Error::stale("its .gzi changed while it was read; open it again"))
 }
 
 impl Source for Bgzf {
@@ -200,8 +221,7 @@ impl Source for Bgzf {
         let first = self.blocks.span(number, self.raw.len(), self.len)?;
         if range.end <= first.inflated.end {
             self.cache(number, &first, state)?;
-            let from = (range.start - first.inflated.start) as usize;
-            return Ok(&state.block[from..from + wanted]);
+            return part(&state.block, &first.inflated, &range);
         }
         if bytes.len() < wanted {
             bytes.resize(wanted, 0);
@@ -210,13 +230,15 @@ impl Source for Bgzf {
         while at < range.end {
             let span = self.blocks.span(number, self.raw.len(), self.len)?;
             let end = span.inflated.end.min(range.end);
+            if end <= at {
+                return Err(Error::stale("its .gzi changed while it was read; open it again"));
+            }
             let out = &mut bytes[(at - range.start) as usize..(end - range.start) as usize];
             if at == span.inflated.start && end == span.inflated.end {
                 self.inflate(number, &span, state, out)?;
             } else {
                 self.cache(number, &span, state)?;
-                let from = (at - span.inflated.start) as usize;
-                out.copy_from_slice(&state.block[from..from + out.len()]);
+                out.copy_from_slice(part(&state.block, &span.inflated, &(at..end))?);
             }
             (at, number) = (end, number + 1);
         }

@@ -1,11 +1,12 @@
 //! A file in memory, mapped once per process whatever the number of readers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use memmap2::Mmap;
 
@@ -39,11 +40,17 @@ pub struct Guarded {
 impl Guarded {
     /// Opens a regular file for reading.
     pub fn open(path: &Path) -> Result<Self> {
+        // Looked at before it is opened: opening a pipe waits for somebody to write to it.
+        let kind = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
+        if kind.is_dir() {
+            return Err(Error::io(path, io::Error::from_raw_os_error(21))); // EISDIR, as read(2) would say
+        }
+        if !kind.is_file() {
+            let message = "not a regular file: what can't be read twice can't be read at random";
+            return Err(Error::io(path, io::Error::new(io::ErrorKind::InvalidInput, message)));
+        }
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
-        if metadata.is_dir() {
-            return Err(Error::io(path, std::io::Error::from_raw_os_error(21))); // EISDIR, as read(2) would say
-        }
         Ok(Self { path: path.to_owned(), file, seen: Seen::of(&metadata) })
     }
 
@@ -115,10 +122,7 @@ pub struct Mapped {
 type Key = (u64, u64, u64, i128, u64);
 
 /// Mappings that are alive in this process, by device, inode, size, time and number of names.
-fn registry() -> &'static Mutex<HashMap<Key, Weak<Mapped>>> {
-    static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Mapped>>>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default)
-}
+static REGISTRY: Mutex<BTreeMap<Key, Weak<Mapped>>> = Mutex::new(BTreeMap::new());
 
 impl Mapped {
     /// Maps a file, or hands out the mapping this process has of it already.
@@ -128,7 +132,7 @@ impl Mapped {
         let key = (metadata.dev(), metadata.ino(), metadata.len(), mtime_ns(&metadata), metadata.nlink());
         // A lock that is taken while another thread forks stays taken in the child for ever. So never wait for it:
         // a second mapping costs a little address space, a wait could cost the process.
-        let Ok(mut known) = registry().try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
+        let Ok(mut known) = REGISTRY.try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
         if let Some(mapped) = known.get(&key).and_then(Weak::upgrade) {
             return Ok(mapped);
         }

@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
         if parts.len() <= FEW {
             parts.sort_unstable();
         } else {
-            threads::in_pool(|| parts.par_sort_unstable());
+            threads::in_pool(|| parts.par_sort_unstable())?;
         }
         Ok(Self { index, parts, letters })
     }
@@ -119,7 +119,7 @@ fn letters(index: &Sidx, requests: &[Request]) -> Result<Vec<u64>> {
     let letters: Vec<u64> = if requests.len() <= FEW {
         requests.iter().map(one).collect()
     } else {
-        threads::in_pool(|| requests.par_iter().map(one).collect())
+        threads::in_pool(|| requests.par_iter().map(one).collect())?
     };
     match letters.iter().position(|&letters| letters == u64::MAX) {
         None => Ok(letters),

@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::io::{Scratch, Source};
-use crate::watch::Watch;
+use crate::watch::{BEAT, Beat, Watch};
 
 /// Bytes per chunk: small enough to stay in a core's cache and to answer Ctrl-C, large enough to be worth a hand-over.
 const CHUNK: u64 = 1 << 20;
-
-/// How often the watcher is told.
-const BEAT: Duration = Duration::from_millis(50);
 
 struct Board<T> {
     /// Where the next chunk starts.
@@ -50,29 +46,6 @@ pub(crate) fn in_order<T: Send>(
     }
 }
 
-/// Tells the watcher now and then.
-struct Beat<'a> {
-    watch: &'a dyn Watch,
-    last: Instant,
-    total: u64,
-}
-
-impl<'a> Beat<'a> {
-    fn new(watch: &'a dyn Watch, total: u64) -> Self {
-        Self { watch, last: Instant::now(), total }
-    }
-
-    fn tell(&mut self, done: u64) -> Result<()> {
-        if done == self.total || self.last.elapsed() >= BEAT {
-            self.last = Instant::now();
-            if !self.watch.progress(done, self.total) {
-                return Err(Error::Interrupted);
-            }
-        }
-        Ok(())
-    }
-}
-
 fn on_this_thread<T>(
     source: &dyn Source,
     watch: &dyn Watch,
@@ -98,13 +71,16 @@ fn on_threads<T: Send>(
     run: impl Fn(Range<u64>, &mut Scratch) -> Result<T> + Sync,
     consume: &mut impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
+    let threads = threads.min(source.len().div_ceil(CHUNK) as usize);
     let board = Mutex::new(Board { at: 0, next: 0, handed: 0, done: BTreeMap::new(), working: threads, stop: false });
     let (room, news) = (Condvar::new(), Condvar::new());
     let ahead = threads * 4;
     std::thread::scope(|scope| {
+        // However this scope is left, by a panic too, the workers must end: the scope waits for them.
+        let _stop = Stop { board: &board, room: &room };
         for _ in 0..threads {
-            scope.spawn(|| {
-                let _leaving = Leaving { board: &board, news: &news };
+            let worker = || {
+                let _leaving = Leaving { board: &board, room: &room, news: &news };
                 let mut scratch = Scratch::default();
                 while let Some((number, range)) = claim(source, &board, &room, ahead) {
                     let end = range.end;
@@ -112,24 +88,49 @@ fn on_threads<T: Send>(
                     lock(&board).done.insert(number, (end, result));
                     news.notify_one();
                 }
-            });
+            };
+            if let Err(error) = std::thread::Builder::new().name("seekset-scan".to_owned()).spawn_scoped(scope, worker)
+            {
+                // Where the system allows fewer threads, fewer do.
+                let mut board = lock(&board);
+                board.working -= 1;
+                if board.working == 0 {
+                    return Err(error.into());
+                }
+            }
         }
-        let result = hand_over(source, &board, &room, &news, watch, consume);
-        lock(&board).stop = true;
-        room.notify_all();
-        result
+        hand_over(source, &board, &room, &news, watch, consume)
     })
 }
 
-/// Tells the consumer that a worker has gone, also when it went by a panic: nobody then waits for its chunk for ever.
+/// Tells all workers to end when it is dropped.
+struct Stop<'a, T> {
+    board: &'a Mutex<Board<T>>,
+    room: &'a Condvar,
+}
+
+impl<T> Drop for Stop<'_, T> {
+    fn drop(&mut self) {
+        lock(self.board).stop = true;
+        self.room.notify_all();
+    }
+}
+
+/// Tells the others that a worker has gone; if by a panic, nobody waits for its chunk for ever.
 struct Leaving<'a, T> {
     board: &'a Mutex<Board<T>>,
+    room: &'a Condvar,
     news: &'a Condvar,
 }
 
 impl<T> Drop for Leaving<'_, T> {
     fn drop(&mut self) {
-        lock(self.board).working -= 1;
+        let mut board = lock(self.board);
+        board.working -= 1;
+        if std::thread::panicking() {
+            board.stop = true;
+            self.room.notify_all();
+        }
         self.news.notify_one();
     }
 }
@@ -166,11 +167,11 @@ fn hand_over<T>(
         let ready = {
             let mut board = lock(board);
             let number = board.handed;
-            if !board.done.contains_key(&number) && board.working > 0 {
+            if !board.done.contains_key(&number) && board.working > 0 && !board.stop {
                 board = news.wait_timeout(board, BEAT).unwrap_or_else(PoisonError::into_inner).0;
             }
             let ready = board.done.remove(&number);
-            if ready.is_none() && board.working == 0 {
+            if ready.is_none() && (board.working == 0 || board.stop) {
                 return Err(Error::Interrupted); // a worker panicked; the scope passes its panic on
             }
             board.handed += usize::from(ready.is_some());

@@ -13,6 +13,12 @@ use crate::generate::{cases, fasta};
 use crate::reference;
 use crate::samples::index_of;
 
+/// A few records of every kind, a repeated id, and lines that are uneven for so long that they have marks.
+fn sample() -> Vec<u8> {
+    let uneven = b"ACGTACGT\nAC\n".repeat(12_000);
+    [b">a\nACGT\nAC\n>long\n", &*uneven, b">a again\nAC\n>\n>\xc3\xa9\nACGT"].concat()
+}
+
 /// An index and all that it says.
 struct Sound {
     bytes: Vec<u8>,
@@ -51,13 +57,10 @@ impl Sound {
         Self { rows: (0..index.len()).map(|k| row(&index, k)).collect(), bytes }
     }
 
-    /// A few records of every kind, a repeated id, and lines that are uneven for so long that they have marks.
     fn sample() -> &'static Self {
         static SAMPLE: OnceLock<Sound> = OnceLock::new();
         SAMPLE.get_or_init(|| {
-            let uneven = b"ACGTACGT\nAC\n".repeat(12_000);
-            let file = [b">a\nACGT\nAC\n>long\n", &*uneven, b">a again\nAC\n>\n>\xc3\xa9\nACGT"].concat();
-            let sound = Self::of(&file);
+            let sound = Self::of(&sample());
             assert_eq!(sound.rows.iter().map(|row| row.marks.len()).sum::<usize>(), 2);
             sound
         })
@@ -202,14 +205,25 @@ fn no_single_byte_of_an_index_can_be_changed_unnoticed() {
     }
 }
 
+/// Where the fuzzer of indexes starts from.
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/sidx_open");
+
 /// A fuzzer that starts from indexes of another version would find nothing but that.
 #[test]
 fn the_seeds_of_the_fuzzer_are_indexes_of_this_version() {
-    let seeds = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/sidx_open")).expect("a folder");
-    for seed in seeds {
+    for seed in std::fs::read_dir(SEEDS).expect("a folder") {
         let path = seed.expect("an entry").path();
-        let index = open(&std::fs::read(&path).expect("a file")).expect("an index");
+        let index = open(&std::fs::read(&path).expect("a file")).expect("an index; write the seeds again");
         index.verify().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+/// `cargo test -p seekset-core --test suite -- --ignored write_the_seeds`, after a change of the format.
+#[test]
+#[ignore = "it writes files that are committed"]
+fn write_the_seeds_of_the_fuzzer() {
+    for (name, file) in [("none", Vec::new()), ("two", b">a\nACGT\nAC\n>b\nG G\n".to_vec()), ("marks", sample())] {
+        std::fs::write(std::path::Path::new(SEEDS).join(name), index_of(&file)).expect("a seed");
     }
 }
 

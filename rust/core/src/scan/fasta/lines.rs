@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn the_rule_and_its_exceptions() {
-        let table: &[(&[&str], (bool, bool, bool))] = &[
+        type Flags = (bool, bool, bool);
+        let table: &[(&[&str], Flags)] = &[
             (&["ACGT", "ACGT", "AC"], (false, false, false)),
             (&["ACGT", "ACGT"], (false, false, false)),
             (&["ACGT\r", "AC\r"], (false, false, false)),
