@@ -72,11 +72,12 @@ format: $(VENV)/.tools ## Format all code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-fuzz: ## Fuzz every parser for FUZZ_SECONDS each (cargo-fuzz, nightly or RUSTC_BOOTSTRAP)
+fuzz: ## Fuzz every parser for FUZZ_SECONDS each (with cargo-fuzz)
 	@command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked --quiet
 	cd rust/core/fuzz && for target in $$(RUSTC_BOOTSTRAP=1 cargo fuzz list --fuzz-dir .); do \
-	  echo "== $$target"; \
-	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
+	  echo "== $$target"; mkdir -p corpus/$$target; \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir . --sanitizer none $$target corpus/$$target seeds/$$target \
+	    -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
 	done
 
 # --- measurements ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ TICKS = """
 
     def ticks_during(work):
         before = ticks
-        for _ in range(20):  # the system may give the other thread no turn at first; a call that holds the GIL never does
+        for _ in range(20):  # a loaded machine may give the other thread no turn at first
             work()
             if ticks > before:
                 break
