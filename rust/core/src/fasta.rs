@@ -71,6 +71,21 @@ pub struct Fasta {
 
 impl Fasta {
     /// Opens a file; its index is used if it fits, and built if not.
+    ///
+    /// ```
+    /// use seekset_core::fasta::{Fasta, OpenOptions, Origin};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("two.fa");
+    /// # std::fs::write(&path, b">first a protein\nMKV\nLA\n>second\nMK\n")?;
+    /// let fasta = Fasta::open(&path, &OpenOptions::default())?;
+    /// assert_eq!(*fasta.origin(), Origin::Built { because: None });
+    /// assert_eq!(fasta.header(0)?, "first a protein");
+    /// assert_eq!(fasta.window(0, 2, 4)?, b"VL");
+    /// // The index now lies beside the file and is used from here on.
+    /// let again = Fasta::open(&path, &OpenOptions::default())?;
+    /// assert_eq!(*again.origin(), Origin::Found);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
         Self::open_watched(path, options, &Unwatched)
     }
@@ -175,6 +190,21 @@ impl Fasta {
     }
 
     /// The letters of many windows, one after another, and where each starts.
+    ///
+    /// ```
+    /// use seekset_core::plan::Request;
+    /// # use seekset_core::fasta::{Fasta, OpenOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("two.fa");
+    /// # std::fs::write(&path, b">a\nACGT\nAC\n>b\nGGT\n")?;
+    /// # let fasta = Fasta::open(&path, &OpenOptions::default())?;
+    /// let window = Request { row: 0, start: 3, letters: 10, reverse: false };
+    /// let (letters, offsets) = fasta.windows(&[Request::whole(1), window, Request { reverse: true, ..window }])?;
+    /// // Records end where they end; the last window is the reverse complement of the one before it.
+    /// assert_eq!(letters, b"GGTTACGTA");
+    /// assert_eq!(offsets, [0, 3, 6, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn windows(&self, requests: &[Request]) -> Result<(Vec<u8>, Vec<i64>)> {
         self.all(requests).map_err(|e| self.named(e))
     }
@@ -199,6 +229,25 @@ impl Fasta {
     }
 
     /// Fills `slots`, which [`layout`] cuts out of an output, with what `kernel` makes of the batch's letters.
+    ///
+    /// ```
+    /// use seekset_core::gather::layout::{Ends, Rectangle, padded};
+    /// use seekset_core::gather::{TokenTable, Translate};
+    /// use seekset_core::plan::Request;
+    /// # use seekset_core::fasta::{Fasta, OpenOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("two.fa");
+    /// # std::fs::write(&path, b">a\nLAG\n>b\nLA\n")?;
+    /// # let fasta = Fasta::open(&path, &OpenOptions::default())?;
+    /// let esm = TokenTable::named("esm")?;
+    /// let batch = fasta.plan(&[Request::whole(0), Request::whole(1)])?;
+    /// let mut tokens = [0_i32; 2 * 5];
+    /// let shape = Rectangle { columns: 5, width: 1, pad: 1 };
+    /// let slots = padded(&mut tokens, batch.letters(), shape, Ends { prefix: esm.prefix(), suffix: esm.suffix() })?;
+    /// fasta.gather(&batch, &Translate::<i32>::new(&esm)?, slots)?;
+    /// assert_eq!(tokens, [0, 4, 5, 6, 2, 0, 4, 5, 2, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn gather<K: Kernel>(&self, batch: &Batch<'_>, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
         gather::gather(&*self.source, batch, kernel, slots).map_err(|e| self.named(e))
     }
@@ -311,6 +360,21 @@ fn build_index(
 /// Writes the `.fai` of a FASTA file (and, for BGZF, its `.gzi`) and returns its path and how many records it left out.
 ///
 /// What samtools would silently lose is refused, unless `like_samtools` asks for exactly that.
+///
+/// ```
+/// use seekset_core::fasta::faidx;
+/// use seekset_core::watch::Unwatched;
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("two.fa");
+/// std::fs::write(&path, b">a\nACGT\nAC\n>b\nGG\n")?;
+/// let (fai, left_out) = faidx(&path, None, false, &Unwatched)?;
+/// assert_eq!(std::fs::read_to_string(fai)?, "a\t6\t3\t4\t5\nb\t2\t14\t2\t3\n");
+/// assert_eq!(left_out, 0);
+///
+/// std::fs::write(&path, b">a\nAC\nACGT\n")?;
+/// assert!(faidx(&path, None, false, &Unwatched).is_err()); // lines differ in length
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<(PathBuf, u64)> {
     let opened = open_source(path, Access::Mmap)?;
     let given = out.is_some();

@@ -5,6 +5,20 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 
 /// Told how far a scan is, and asked whether to stop, on the thread that called, several times a second.
+///
+/// A closure will do:
+///
+/// ```
+/// use seekset_core::Error;
+/// use seekset_core::fasta::{Fasta, OpenOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("one.fa");
+/// # std::fs::write(&path, b">a\nACGT\n")?;
+/// let impatient = |done: u64, total: u64| done < total / 2;
+/// let stopped = Fasta::open_watched(&path, &OpenOptions::default(), &impatient);
+/// assert!(matches!(stopped, Err(Error::Interrupted)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Watch {
     /// `done` of `total` bytes have been read. Return `false` to stop the work with [`crate::Error::Interrupted`].
     fn progress(&self, done: u64, total: u64) -> bool;

@@ -160,6 +160,15 @@ pub struct OneHot<T> {
 
 impl<T: Copy> OneHot<T> {
     /// An encoding of the letters of `alphabet`, in both cases. Other letters get a row of `unknown`.
+    ///
+    /// ```
+    /// use seekset_core::gather::{Kernel, OneHot};
+    /// let kernel = OneHot::new("ACGT", 0.0, 1.0, 0.25)?;
+    /// let mut rows = [0.0; 2 * 4];
+    /// kernel.write(b"gN", &mut rows).expect("every letter has a row");
+    /// assert_eq!(rows, [0.0, 0.0, 1.0, 0.0, 0.25, 0.25, 0.25, 0.25]);
+    /// # Ok::<(), seekset_core::Error>(())
+    /// ```
     pub fn new(alphabet: &str, zero: T, one: T, unknown: T) -> Result<Self> {
         let letters = alphabet.as_bytes();
         let distinct = letters.iter().enumerate().all(|(k, a)| !letters[..k].iter().any(|b| a.eq_ignore_ascii_case(b)));

@@ -30,6 +30,16 @@ pub const NAMES: [&str; 4] = ["bytes", "dna", "esm", "nucleotide"];
 
 impl TokenTable {
     /// A table with an id for each of `letters`.
+    ///
+    /// ```
+    /// use seekset_core::gather::TokenTable;
+    /// let table = TokenTable::new("four", b"ACGT".iter().copied().zip(10..))?
+    ///     .with_case_folded()
+    ///     .with_specials([("unk".to_owned(), 0), ("pad".to_owned(), 1)]);
+    /// assert_eq!(b"Gg?".map(|letter| table.id(letter)), [Some(12), Some(12), Some(0)]);
+    /// assert_eq!((table.pad(), table.largest()), (Some(1), 13));
+    /// # Ok::<(), seekset_core::Error>(())
+    /// ```
     pub fn new(name: &str, letters: impl IntoIterator<Item = (u8, i32)>) -> Result<Self> {
         let mut ids = [None; 256];
         for (letter, id) in letters {

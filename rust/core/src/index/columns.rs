@@ -23,6 +23,8 @@ use crate::io::spool::Spool;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];
+/// What stands after the last message: a continuation without a message.
+const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 const ALIGN: u64 = 64;
 
 /// The buffers of one column, under way to a file.
@@ -116,8 +118,7 @@ pub fn write(
         go_on()?;
         out.pad_to(end)?;
     }
-    out.write_all(&CONTINUATION)?;
-    out.write_all(&[0; 4])?;
+    out.write_all(&END)?;
     let footer = footer(schema, Block::new(start as i64, metadata, batch.body as i64));
     out.write_all(&footer)?;
     out.write_all(&(footer.len() as i32).to_le_bytes())?;
@@ -290,9 +291,9 @@ fn parse(bytes: &[u8], fields: &[(&str, DataType)]) -> Result<Parsed, String> {
         .ok_or("it does not start and end as an Arrow file")?;
     let (body, len) = body.split_last_chunk::<4>().ok_or("it is too short")?;
     let len = usize::try_from(i32::from_le_bytes(*len)).map_err(|_| "its footer has a negative length")?;
-    let footer =
-        body.len().checked_sub(len).and_then(|at| body.get(at..)).ok_or("its footer is longer than the file")?;
-    let footer = arrow_ipc::root_as_footer(footer).map_err(|e| format!("its footer is damaged ({e})"))?;
+    let at = body.len().checked_sub(len).ok_or("its footer is longer than the file")?;
+    let before = bytes[..MAGIC.len() + at].strip_suffix(&END).ok_or("its batch does not end before its footer")?;
+    let footer = arrow_ipc::root_as_footer(&body[at..]).map_err(|e| format!("its footer is damaged ({e})"))?;
     let schema = footer.schema().ok_or("it has no schema")?;
     let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|e| format!("its schema is damaged ({e})"))?;
     let same = schema.fields().len() == fields.len()
@@ -304,7 +305,7 @@ fn parse(bytes: &[u8], fields: &[(&str, DataType)]) -> Result<Parsed, String> {
     if batches.len() != 1 {
         return Err(format!("it has {} batches instead of one", batches.len()));
     }
-    let (rows, buffers) = parse_batch(bytes, batches.get(0), fields)?;
+    let (rows, buffers) = parse_batch(before, batches.get(0), fields)?;
     Ok(Parsed { metadata: schema.metadata().into(), rows, buffers })
 }
 
@@ -319,8 +320,9 @@ fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Resu
     if batch.compression().is_some() {
         return Err("it is compressed, which seekset does not write".to_owned());
     }
-    let body =
-        bytes.get(after..).and_then(|b| b.get(..number(block.bodyLength()).ok()?)).ok_or("its body is cut short")?;
+    // All the bytes that are left: some that were put in or taken out anywhere show here.
+    let fits = |body: &&[u8]| number(block.bodyLength()).is_ok_and(|len| len == body.len());
+    let body = bytes.get(after..).filter(fits).ok_or("its body is too short or too long")?;
     let listed = batch.buffers().ok_or("it has no buffers")?;
     let rows = number(batch.length())?;
     if rows > body.len() {

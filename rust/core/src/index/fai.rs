@@ -27,6 +27,16 @@ pub struct FaiEntry {
 }
 
 /// Reads a `.fai`. Every line must have a name and four numbers that make sense together.
+///
+/// ```
+/// use seekset_core::index::fai::read;
+/// let entries = read(b"chr1\t6\t6\t4\t5\nchr2\t2\t20\t2\t3\n")?;
+/// assert_eq!((&*entries[1].name, entries[1].length, entries[1].offset), ("chr2", 2, 20));
+///
+/// let error = read(b"chr1\t6\t6\t4\n").unwrap_err();
+/// assert_eq!(error.to_string(), "<bytes>: line 1: expected 5 columns parted by tabs, found 4");
+/// # Ok::<(), seekset_core::Error>(())
+/// ```
 pub fn read(text: &[u8]) -> Result<Vec<FaiEntry>> {
     let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|&b| b == b'\n');
     lines.enumerate().filter(|_| !text.is_empty()).map(|(k, line)| read_line(line, k as u64 + 1)).collect()

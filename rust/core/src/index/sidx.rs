@@ -481,6 +481,20 @@ impl Sidx {
     }
 
     /// The row of the first record with this id.
+    ///
+    /// ```
+    /// # use seekset_core::fasta::{Fasta, OpenOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("two.fa");
+    /// # std::fs::write(&path, b">chr1 long\nACGT\n>chr2\nGG\n>chr2 again\nTT\n")?;
+    /// # let fasta = Fasta::open(&path, &OpenOptions::default())?;
+    /// let index = fasta.index();
+    /// assert_eq!(index.find("chr2")?, Some(1));
+    /// assert_eq!(index.id(1)?, "chr2");
+    /// assert_eq!(index.find("chr3")?, None);
+    /// assert_eq!(index.nearest("chr11", 1, 1000), ["chr1"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn find(&self, id: &str) -> Result<Option<u64>> {
         let hash = hash_name(id.as_bytes());

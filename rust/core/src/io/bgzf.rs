@@ -129,8 +129,8 @@ pub struct Bgzf {
 impl Bgzf {
     /// A source over the compressed bytes `raw`, whose blocks `blocks` lists.
     pub fn new(raw: Box<dyn Source>, blocks: Gzi) -> Result<Self> {
-        let len = blocks.inflated_len(&*raw)?;
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let len = blocks.inflated_len(&*raw)?;
         Ok(Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), raw, blocks, len })
     }
 
