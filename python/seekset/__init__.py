@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         UnknownIdError,
     )
     from seekset.fai import FaiRecord, faidx, read_fai
-    from seekset.fasta import Batch, Fasta, FastaRecord
+    from seekset.fasta import Batch, Fasta
+    from seekset.record import FastaRecord
     from seekset.tokens import TokenTable
 
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
@@ -37,7 +38,7 @@ _HOMES = {
     "DuplicateIdError": "seekset.errors",
     "FaiRecord": "seekset.fai",
     "Fasta": "seekset.fasta",
-    "FastaRecord": "seekset.fasta",
+    "FastaRecord": "seekset.record",
     "FormatError": "seekset.errors",
     "MemoryLimitError": "seekset.errors",
     "MismatchError": "seekset.errors",

@@ -14,6 +14,7 @@ import numpy as np
 
 from seekset import _core
 from seekset.errors import SeeksetWarning, UnknownIdError
+from seekset.record import FastaRecord
 from seekset.tokens import TokenTable, as_table
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Batch", "Fasta", "FastaRecord"]
+__all__ = ["Batch", "Fasta"]
 
 _IDS_AT_ONCE = 4096
 _NEAREST_AMONG = 200_000
@@ -32,83 +33,6 @@ class Batch(NamedTuple):
 
     values: NDArray[Any]
     offsets: NDArray[np.int64]
-
-
-class FastaRecord:
-    """One record of a :class:`Fasta`. Letters are read when they are asked for.
-
-    >>> record = Fasta("proteins.fa")["seq_2"]
-    >>> record.id, record.description, len(record)
-    ('seq_2', 'seq_2 a kinase', 16)
-    >>> record[2:6], record[::-1]
-    ('VLAA', 'YAKACLGVIGAALVKM')
-    """
-
-    __slots__ = ("_fasta", "row")
-
-    def __init__(self, fasta: Fasta, row: int) -> None:
-        self._fasta = fasta
-        self.row = row
-
-    @property
-    def id(self) -> str:
-        """The first word of the header; where there is none, the header's byte offset."""
-        return self._fasta._open.id(self.row)
-
-    @property
-    def description(self) -> str:
-        """The whole header line, without ``>``."""
-        return self._fasta._open.header(self.row)
-
-    @property
-    def sequence(self) -> str:
-        """All letters."""
-        return self._fasta._open.fetch(self.row)
-
-    @property
-    def line_width(self) -> int | None:
-        """Letters per line in the file; ``None`` where its lines differ or there are none."""
-        return self._fasta._open.entry(self.row)[2] or None
-
-    def __len__(self) -> int:
-        return self._fasta._open.length(self.row)
-
-    def __getitem__(self, key: SupportsIndex | slice) -> str:
-        length = len(self)
-        if not isinstance(key, slice):
-            at = key.__index__()
-            if not -length <= at < length:
-                raise IndexError(f"position {at} is out of range: record {self.id!r} has {length} letters")
-            at %= length
-            return self._fasta._open.fetch(self.row, at, at + 1)
-        start, stop, step = key.indices(length)
-        positions = range(start, stop, step)
-        if not positions:
-            return ""
-        low, high = min(positions[0], positions[-1]), max(positions[0], positions[-1])
-        letters = self._fasta._open.fetch(self.row, low, high + 1)
-        return letters if step == 1 else letters[:: abs(step)] if step > 0 else letters[::-1][:: abs(step)]
-
-    def reverse_complement(self, start: int = 0, end: int | None = None) -> str:
-        """The reverse complement of the record, or of letters ``start`` to ``end``, by the IUPAC codes.
-
-        >>> Fasta("genome.fa")["chr1"].reverse_complement(0, 8)
-        'NCATACGT'
-        """
-        start, end, _ = slice(start, end).indices(len(self))
-        return self._fasta._open.fetch_reverse_complement(self.row, start, max(start, end))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sequence)
-
-    def __str__(self) -> str:
-        return self.sequence
-
-    def __repr__(self) -> str:
-        return f"<FastaRecord {self.id!r}, {len(self)} letters>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FastaRecord, (self._fasta, self.row)
 
 
 class Fasta(Mapping[str, FastaRecord]):

@@ -1,5 +1,6 @@
 //! A FASTA file and its index behind one handle.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +8,15 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw, layout};
-use crate::index::columns::Store;
-use crate::index::fai::FaiWriter;
-use crate::index::samtools::write_like_samtools;
+use crate::index::fai::{FaiWriter, push_line};
 use crate::index::sidx::{Builder, Sidx};
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, beside};
 use crate::io::whole::{WholeFile, folder};
-use crate::io::{Access, Scratch, Source, open_source, threads};
+use crate::io::{Access, Scratch, Source, Store, open_source, threads};
 use crate::plan::{Batch, Request};
 use crate::scan::fasta::{self, Header};
+use crate::scan::samtools;
 use crate::watch::{Unwatched, Watch};
 
 /// How to open a FASTA file.
@@ -399,7 +399,12 @@ fn write_fai(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> 
 
 fn write_fai_like_samtools(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {
     let mut file = WholeFile::create(out)?;
-    let left_out = write_like_samtools(source, &mut file, watch)?;
+    let mut line = Vec::new();
+    let left_out = samtools::scan(source, watch, |name, numbers| {
+        line.clear();
+        push_line(&mut line, name, numbers);
+        Ok(file.write_all(&line)?)
+    })?;
     source.check_unchanged()?;
     file.publish()?;
     Ok(left_out)

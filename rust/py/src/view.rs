@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use seekset_core::index::columns::Store;
+use seekset_core::io::Store;
 
 /// A read-only buffer over part of an index. It keeps the mapping alive.
 #[pyclass(frozen, module = "seekset._core")]

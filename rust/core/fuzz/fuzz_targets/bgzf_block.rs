@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use seekset_core::Result;
-use seekset_core::index::columns::Store;
-use seekset_core::index::gzi::Gzi;
+use seekset_core::io::Store;
+use seekset_core::io::gzi::Gzi;
 use seekset_core::io::bgzf::{Bgzf, parse_block};
 use seekset_core::io::{Scratch, Source};
 

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use seekset_core::index::columns::Store;
-use seekset_core::index::gzi::Gzi;
+use seekset_core::io::Store;
+use seekset_core::io::gzi::Gzi;
 use seekset_core::io::bgzf::Bgzf;
 use seekset_core::io::{Scratch, Source};
 

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use seekset_core::index::Sidx;
-use seekset_core::index::columns::Store;
+use seekset_core::io::Store;
 use seekset_core::plan::{Batch, Request};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::{
@@ -18,7 +17,7 @@ use arrow_schema::{DataType, Schema};
 use flatbuffers::FlatBufferBuilder;
 
 use crate::error::{Error, Result};
-use crate::io::mapped::Mapped;
+use crate::io::Store;
 use crate::io::spool::Spool;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -187,45 +186,6 @@ fn footer(schema: &Schema, batch: Block) -> Vec<u8> {
     fbb.finished_data().to_vec()
 }
 
-/// The bytes of an index: a mapped file, or memory where no file could be written.
-#[derive(Debug, Clone)]
-pub enum Store {
-    /// A file.
-    File(Arc<Mapped>),
-    /// Memory, aligned as a mapping would be, and how many bytes of it count.
-    Memory(Arc<[u64]>, usize),
-}
-
-impl Store {
-    /// Keeps bytes in memory.
-    #[must_use]
-    pub fn memory(bytes: &[u8]) -> Self {
-        let words = bytes.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(word)
-        });
-        Self::Memory(words.collect(), bytes.len())
-    }
-
-    /// An error if the file was cut or overwritten; replacing it by another does no harm to the mapping.
-    pub fn check_unchanged(&self) -> Result<()> {
-        match self {
-            Self::File(mapped) => mapped.guarded().check_not_overwritten(),
-            Self::Memory(..) => Ok(()),
-        }
-    }
-
-    /// All bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::File(mapped) => mapped.as_bytes(),
-            Self::Memory(words, len) => bytemuck::cast_slice(words).get(..*len).unwrap_or(&[]),
-        }
-    }
-}
-
 /// A file of one batch, open for reading in place.
 #[derive(Debug, Clone)]
 pub struct Columns {
@@ -368,6 +328,8 @@ fn exactly(range: Range<usize>, len: usize) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use arrow_schema::Field;
 
@@ -435,14 +397,6 @@ mod tests {
             &file[..file.len() - 1],
         ] {
             assert!(Columns::open(Store::memory(bytes), &fields()).is_err());
-        }
-    }
-
-    #[test]
-    fn memory_holds_what_it_was_given() {
-        for len in 0..20 {
-            let bytes: Vec<u8> = (0..len).collect();
-            assert_eq!(Store::memory(&bytes).bytes(), bytes);
         }
     }
 }

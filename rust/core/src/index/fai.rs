@@ -86,7 +86,7 @@ impl Rows for FaiRows {
 
 /// Adds a line of a `.fai`: a name and four numbers.
 #[inline]
-pub(super) fn push_line(text: &mut Vec<u8>, name: &[u8], numbers: [u64; 4]) {
+pub(crate) fn push_line(text: &mut Vec<u8>, name: &[u8], numbers: [u64; 4]) {
     let mut digits = itoa::Buffer::new();
     text.extend_from_slice(name);
     for number in numbers {

@@ -2,9 +2,7 @@
 
 pub mod columns;
 pub mod fai;
-pub mod gzi;
 pub mod lookup;
-pub mod samtools;
 pub mod sidx;
 
 pub use sidx::{Entry, Sidx};

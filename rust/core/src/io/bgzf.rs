@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libdeflater::{Crc, Decompressor};
 
+use super::gzi::Gzi;
 use super::source::{Scratch, Source, checked};
 use crate::error::{Error, Result};
-use crate::index::gzi::Gzi;
 
 /// The first bytes of every gzip member.
 pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

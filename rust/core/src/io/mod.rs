@@ -4,15 +4,18 @@
 
 pub mod bgzf;
 pub mod fingerprint;
+pub mod gzi;
 pub mod mapped;
 pub mod open;
 pub mod pread;
 pub(crate) mod prefetch;
 pub mod source;
 pub mod spool;
+pub mod store;
 pub mod threads;
 pub mod whole;
 
 pub use fingerprint::Fingerprint;
 pub use open::{Access, open_source};
 pub use source::{Scratch, Source};
+pub use store::Store;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::bgzf::{self, Bgzf, GZIP_MAGIC};
 use super::fingerprint::Fingerprint;
+use super::gzi::Gzi;
 use super::mapped::{Guarded, Mapped};
 use super::pread::Pread;
 use super::source::{Scratch, Source};
+use super::store::Store;
 use super::whole::WholeFile;
 use crate::error::{Error, Result};
-use crate::index::columns::Store;
-use crate::index::gzi::Gzi;
 
 /// How bytes are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,3 +5,4 @@
 pub mod block;
 pub mod chunks;
 pub mod fasta;
+pub mod samtools;

@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seekset_core::fasta::{Fasta, OpenOptions};
-use seekset_core::index::columns::Store;
-use seekset_core::index::gzi::Gzi;
+use seekset_core::io::Store;
 use seekset_core::io::bgzf::{Bgzf, parse_block};
+use seekset_core::io::gzi::Gzi;
 use seekset_core::io::{Access, Scratch, Source, open_source};
 use seekset_core::{Error, Result};
 

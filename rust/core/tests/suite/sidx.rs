@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seekset_core::Result;
-use seekset_core::index::columns::Store;
 use seekset_core::index::{Entry, Sidx};
+use seekset_core::io::Store;
 
 use crate::generate::{cases, fasta};
 use crate::reference;

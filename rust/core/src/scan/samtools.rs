@@ -1,12 +1,10 @@
-//! A `.fai` exactly as samtools writes it, with what it drops and where it gives up.
+//! Records exactly as samtools finds them for a `.fai`, with what it drops and where it gives up.
 //!
 //! This follows samtools byte by byte rather than through our own scan, because the two differ in what they call a line,
 //! a blank and a record. It is for those who need the very same file; `faidx` without it loses nothing.
 
 use std::collections::HashSet;
-use std::io::Write;
 
-use super::fai::push_line;
 use crate::error::{Error, Result};
 use crate::io::{Scratch, Source};
 use crate::watch::{Beat, Watch};
@@ -42,10 +40,12 @@ struct Line {
     header: Vec<u8>,
 }
 
-/// Writes the `.fai` of `source` as samtools does. Returns how many records were left out for their repeated name.
-pub fn write_like_samtools(source: &dyn Source, out: &mut impl Write, watch: &dyn Watch) -> Result<u64> {
+/// Scans all of `source`. `found` gets a name and the four numbers of a `.fai` for every record that samtools would list.
+///
+/// Returns how many records were left out for their repeated name.
+pub fn scan(source: &dyn Source, watch: &dyn Watch, found: impl FnMut(&[u8], [u64; 4]) -> Result<()>) -> Result<u64> {
     let mut machine =
-        Machine { out, seen: HashSet::new(), current: Current::default(), expect: Expect::Header, repeated: 0 };
+        Machine { found, seen: HashSet::new(), current: Current::default(), expect: Expect::Header, repeated: 0 };
     let mut scratch = Scratch::default();
     let mut line = Line::default();
     let mut beat = Beat::new(watch, source.len());
@@ -85,15 +85,15 @@ impl Line {
     }
 }
 
-struct Machine<'a, W> {
-    out: &'a mut W,
+struct Machine<F> {
+    found: F,
     seen: HashSet<Vec<u8>>,
     current: Current,
     expect: Expect,
     repeated: u64,
 }
 
-impl<W: Write> Machine<'_, W> {
+impl<F: FnMut(&[u8], [u64; 4]) -> Result<()>> Machine<F> {
     /// Takes a line; `next` is where the line after it starts.
     fn take(&mut self, line: &Line, next: u64) -> Result<()> {
         let blank = line.len == 0 || (self.expect == Expect::Header && line.len == 1 && line.first == b'\r');
@@ -131,7 +131,7 @@ impl<W: Write> Machine<'_, W> {
         Ok(())
     }
 
-    /// Writes the record that has ended, if it has lines and its name is new.
+    /// Tells of the record that has ended, if it has lines and its name is new.
     fn insert(&mut self) -> Result<()> {
         let Current { name, length, offset, line_bases, line_bytes, has_lines } = std::mem::take(&mut self.current);
         if !has_lines {
@@ -141,9 +141,7 @@ impl<W: Write> Machine<'_, W> {
             self.repeated += 1;
             return Ok(());
         }
-        let mut text = Vec::new();
-        push_line(&mut text, &name, [length, offset, line_bases, line_bytes]);
-        self.out.write_all(&text)?;
+        (self.found)(&name, [length, offset, line_bases, line_bytes])?;
         self.seen.insert(name);
         Ok(())
     }

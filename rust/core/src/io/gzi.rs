@@ -5,10 +5,9 @@
 
 use std::io::Write;
 
+use super::bgzf::{Span, walk};
+use super::{Source, Store};
 use crate::error::{Error, Result};
-use crate::index::columns::Store;
-use crate::io::Source;
-use crate::io::bgzf::{Span, walk};
 
 /// The blocks of a BGZF file.
 #[derive(Debug, Clone)]
