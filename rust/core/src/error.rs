@@ -184,8 +184,9 @@ impl Error {
 }
 
 impl From<io::Error> for Error {
+    /// An error of ours that passed through [`std::io::Read`] comes out as it was.
     fn from(source: io::Error) -> Self {
-        Self::Io { path: None, source }
+        source.downcast().unwrap_or_else(|source| Self::Io { path: None, source })
     }
 }
 

@@ -4,5 +4,6 @@ pub mod columns;
 pub mod fai;
 pub mod lookup;
 pub mod sidx;
+pub mod zidx;
 
 pub use sidx::{Entry, Sidx};

@@ -215,7 +215,7 @@ impl Source for Bgzf {
         if wanted == 0 {
             return Ok(&[]);
         }
-        let Scratch { bytes, inflate } = scratch;
+        let Scratch { bytes, inflate, .. } = scratch;
         let state = inflate.get_or_insert_default();
         let mut number = self.blocks.block_of(range.start);
         let first = self.blocks.span(number, self.raw.len(), self.len)?;

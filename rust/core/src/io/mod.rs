@@ -1,8 +1,10 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
-//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`).
+//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, calls into zlib
+//! in [`deflate`]).
 
 pub mod bgzf;
+pub mod deflate;
 pub mod fingerprint;
 pub mod gzi;
 pub mod mapped;

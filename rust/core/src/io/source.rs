@@ -9,8 +9,10 @@ use crate::error::{Error, Result};
 pub struct Scratch {
     /// The bytes of the last read, for sources that have to copy.
     pub(crate) bytes: Vec<u8>,
-    /// What a compressed source keeps between reads.
+    /// What a BGZF file keeps between reads.
     pub(crate) inflate: Option<Box<super::bgzf::Inflate>>,
+    /// Where the last read of a gzip or zlib file ended.
+    pub(crate) cursor: Option<Box<super::deflate::Lent>>,
 }
 
 /// A sequence of bytes with random access. Offsets are into the *uncompressed* data.

@@ -4,6 +4,7 @@
 
 mod bgzf;
 mod chunks;
+mod deflate;
 mod fai;
 mod generate;
 mod handle;
