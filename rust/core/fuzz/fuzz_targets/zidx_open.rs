@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use seekset_core::index::columns::Store;
-use seekset_core::index::zidx::Zidx;
 use seekset_core::io::deflate::Deflate;
+use seekset_core::io::store::Store;
+use seekset_core::io::zidx::Zidx;
 use seekset_core::io::{Scratch, Source};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -36,7 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
 /// The same index with checksums of pages and tail that fit whatever it says.
 fn mended(index: &[u8]) -> Vec<u8> {
     let mut index = index.to_vec();
-    let word = |bytes: &[u8], at: usize| bytes.get(at..at + 8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
+    let word =
+        |bytes: &[u8], at: usize| bytes.get(at..at + 8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
     let Some(tail) = index.len().checked_sub(104) else { return index };
     let counts = [7, 8, 9, 10].map(|k| word(&index, tail + 8 * k).unwrap_or(0));
     let [points, sums, starts, windows] = counts.map(|count| count.min(1 << 32) as usize);

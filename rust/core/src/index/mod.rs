@@ -4,6 +4,5 @@ pub mod columns;
 pub mod fai;
 pub mod lookup;
 pub mod sidx;
-pub mod zidx;
 
 pub use sidx::{Entry, Sidx};

@@ -16,6 +16,7 @@ pub mod spool;
 pub mod store;
 pub mod threads;
 pub mod whole;
+pub mod zidx;
 
 pub use fingerprint::Fingerprint;
 pub use open::{Access, open_source};

@@ -9,9 +9,9 @@ use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use seekset_core::index::columns::Store;
-use seekset_core::index::zidx::{Builder, CHUNK, SPACING, Starts, Zidx};
 use seekset_core::io::deflate::{Deflate, Inflating, Kind, detect};
+use seekset_core::io::store::Store;
+use seekset_core::io::zidx::{Builder, CHUNK, SPACING, Starts, Zidx};
 use seekset_core::io::{Fingerprint, Scratch, Source};
 use seekset_core::watch::Unwatched;
 use seekset_core::{Error, Result};
@@ -401,4 +401,41 @@ fn whoever_watches_can_stop_it() {
     let mut out = Vec::new();
     let error = Inflating::new(&file, Kind::Gzip, &stop).expect("a reader").read_to_end(&mut out).expect_err("a stop");
     assert!(matches!(Error::from(error), Error::Interrupted));
+}
+
+/// Inputs for the fuzzer of the index, as it takes them: the length of a file, the file, its index.
+fn seeds() -> [(&'static str, Vec<u8>); 3] {
+    let seed = |kind, data: &[u8], spacing, starts: &[u64]| {
+        let file = packed(kind, data, 6, 200);
+        let index = index_of(&file, kind, spacing, starts).expect("an index");
+        [&u16::try_from(file.len()).expect("a small file").to_le_bytes()[..], &file, &index].concat()
+    };
+    let zlib = seed(Kind::Zlib, &noise(900), 300, &[0, 10, 500]);
+    [
+        ("empty", seed(Kind::Gzip, b"", 1, &[])),
+        ("gzip", seed(Kind::Gzip, &noise(2000), 500, &[0, 1000])),
+        ("zlib", zlib),
+    ]
+}
+
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/zidx_open");
+
+#[test]
+fn the_seeds_of_the_fuzzer_are_of_this_version() {
+    for (name, _) in seeds() {
+        let seed = std::fs::read(std::path::Path::new(SEEDS).join(name)).expect("a seed");
+        let len = usize::from(u16::from_le_bytes([seed[0], seed[1]]));
+        let source = with_index(&seed[2..2 + len], &seed[2 + len..]).expect("an index of this version");
+        all(&source).expect("bytes");
+    }
+}
+
+/// `cargo test -p seekset-core --test suite -- --ignored write_the_seeds`, after a change of the format.
+#[test]
+#[ignore = "it writes files that are committed"]
+fn write_the_seeds_of_the_fuzzer() {
+    std::fs::create_dir_all(SEEDS).expect("a folder");
+    for (name, seed) in seeds() {
+        std::fs::write(std::path::Path::new(SEEDS).join(name), seed).expect("a seed");
+    }
 }

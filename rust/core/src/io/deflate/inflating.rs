@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use super::decoder::Decoder;
 use super::header::Kind;
 use crate::error::Result;
-use crate::index::zidx::Builder;
 use crate::io::source::Source;
+use crate::io::zidx::Builder;
 use crate::watch::{Beat, Watch};
 
 /// Uncompressed bytes that are made in one go.

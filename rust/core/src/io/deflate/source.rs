@@ -8,8 +8,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::decoder::Decoder;
 use crate::error::{Error, Result};
-use crate::index::zidx::{CHUNK, Point, Zidx};
 use crate::io::source::{Scratch, Source, checked};
+use crate::io::zidx::{CHUNK, Point, Zidx};
 
 /// Cursors that a file keeps for the reads to come.
 const PARKED: usize = 8;

@@ -12,9 +12,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use builder::{Builder, Starts};
 
 use crate::error::{Error, Result};
-use crate::index::columns::Store;
 use crate::io::Fingerprint;
 use crate::io::deflate::{Kind, WINDOW};
+use crate::io::store::Store;
 
 /// Uncompressed bytes between two points, unless told otherwise.
 pub const SPACING: u64 = 4 << 20;
