@@ -20,6 +20,12 @@ SAMPLES = {
         b">seq_2 a kinase\nMKVLAAGIVGLCAKAY\n"
         b">seq_3\nMKTAY\n"
     ),
+    # b"first", b"second" and b"the third", as TensorFlow writes them.
+    "train.tfrecord": bytes.fromhex(
+        "0500000000000000eab2043e666972737455ff23e5"
+        "06000000000000007369d5377365636f6e64d3e0d3ca"
+        "090000000000000037f971397468652074686972641165db74"
+    ),
     "genome.fa": b">chr1 a chromosome\nACGTATGNNACC\nGGTTAACCGGTT\nACG\n>chr2\nGGATTTACA\n",
 }
 

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from seekset.fai import FaiRecord, faidx, read_fai
     from seekset.fasta import Batch, Fasta
     from seekset.record import FastaRecord
+    from seekset.tfrecord import (
+        TFRecordFile,
+        create_tfrecord_index,
+        ensure_tfrecord_indexes,
+        get_tfrecord_index_entries,
+        index_tfrecord_bytes,
+        read_tfrecord_index,
+    )
     from seekset.tokens import TokenTable
 
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
@@ -45,10 +53,16 @@ _HOMES = {
     "SeeksetError": "seekset.errors",
     "SeeksetWarning": "seekset.errors",
     "StaleIndexError": "seekset.errors",
+    "TFRecordFile": "seekset.tfrecord",
     "TokenTable": "seekset.tokens",
     "UnknownIdError": "seekset.errors",
+    "create_tfrecord_index": "seekset.tfrecord",
+    "ensure_tfrecord_indexes": "seekset.tfrecord",
     "faidx": "seekset.fai",
+    "get_tfrecord_index_entries": "seekset.tfrecord",
+    "index_tfrecord_bytes": "seekset.tfrecord",
     "read_fai": "seekset.fai",
+    "read_tfrecord_index": "seekset.tfrecord",
     "reverse_complement": "seekset._core",
     "set_threads": "seekset._core",
     "threads": "seekset._core",
@@ -67,10 +81,16 @@ __all__ = [
     "SeeksetError",
     "SeeksetWarning",
     "StaleIndexError",
+    "TFRecordFile",
     "TokenTable",
     "UnknownIdError",
+    "create_tfrecord_index",
+    "ensure_tfrecord_indexes",
     "faidx",
+    "get_tfrecord_index_entries",
+    "index_tfrecord_bytes",
     "read_fai",
+    "read_tfrecord_index",
     "reverse_complement",
     "set_threads",
     "threads",

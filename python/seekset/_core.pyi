@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Fasta",
+    "TFRecordFile",
     "TokenTable",
     "View",
     "count_fasta",
+    "ensure_tfrecord_index",
     "faidx",
+    "index_tfrecord_stream",
     "read_fai",
+    "read_tfrecord_index",
     "reverse_complement",
     "set_threads",
+    "survey_tfrecord",
+    "tfrecord_entries",
+    "tfrecord_index_text",
     "threads",
+    "write_tfrecord_index",
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -77,6 +85,27 @@ class Fasta:
     def fetch_reverse_complement(self, row: int, start: int, end: int) -> str: ...
 
 @final
+class TFRecordFile:
+    def __new__(
+        cls,
+        path: _Path,
+        *,
+        index: _Path | None = None,
+        walk: bool = False,
+        verify: str | None = "lengths",
+        io: str = "mmap",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> TFRecordFile: ...
+    def __len__(self) -> int: ...
+    @property
+    def index_path(self) -> Path | None: ...
+    def entry(self, row: int) -> tuple[int, int]: ...
+    def check_unchanged(self) -> None: ...
+    def read(self, row: int) -> bytes: ...
+    def read_many(self, rows: NDArray[np.int64]) -> list[bytes]: ...
+    def view(self, row: int) -> View: ...
+
+@final
 class TokenTable:
     def __new__(
         cls,
@@ -115,13 +144,32 @@ class View:
     def __len__(self) -> int: ...
 
 def count_fasta(path: _Path, threads: int) -> tuple[int, int]: ...
+def ensure_tfrecord_index(
+    path: _Path,
+    index_path: _Path,
+    verify: str | None = "lengths",
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[str, str | None]: ...
 def faidx(
     path: _Path,
     out: _Path | None = None,
     like_samtools: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[Path, int]: ...
+def index_tfrecord_stream(
+    reader: Any, name: str, index_path: _Path | None = None, verify: str | None = "lengths"
+) -> tuple[int, str | None]: ...
 def read_fai(path: _Path) -> list[tuple[str, int, int, int, int]]: ...
+def read_tfrecord_index(path: _Path) -> list[tuple[int, int]]: ...
 def reverse_complement(letters: str) -> str: ...
 def set_threads(threads: int) -> None: ...
+def survey_tfrecord(path: _Path, progress: Callable[[int, int], object] | None = None) -> tuple[int, list[str]]: ...
+def tfrecord_entries(data: bytes | NDArray[np.uint8], verify: str | None = "lengths") -> list[tuple[int, int]]: ...
+def tfrecord_index_text(data: bytes | NDArray[np.uint8], verify: str | None = "lengths") -> str: ...
 def threads() -> int: ...
+def write_tfrecord_index(
+    path: _Path,
+    index_path: _Path,
+    verify: str | None = "lengths",
+    progress: Callable[[int, int], object] | None = None,
+) -> int: ...

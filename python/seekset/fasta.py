@@ -15,6 +15,7 @@ import numpy as np
 from seekset import _core
 from seekset.errors import SeeksetWarning, UnknownIdError
 from seekset.record import FastaRecord
+from seekset.rows import integers, row_number, row_numbers
 from seekset.tokens import TokenTable, as_table
 
 if TYPE_CHECKING:
@@ -175,10 +176,7 @@ class Fasta(Mapping[str, FastaRecord]):
             return row
         if isinstance(key, bool) or not hasattr(key, "__index__"):
             raise TypeError(f"a record is asked for by id or row, not by {type(key).__name__}")
-        row = key.__index__()
-        if not -len(core) <= row < len(core):
-            raise IndexError(f"row {row} is out of range: there are {len(core)} rows, 0 to {len(core) - 1}")
-        return row % len(core)
+        return row_number(key, len(core))
 
     def rows(self, keys: Sequence[str | SupportsIndex] | ArrayLike) -> NDArray[np.int64]:
         """The rows of many ids, or of many row numbers."""
@@ -191,11 +189,7 @@ class Fasta(Mapping[str, FastaRecord]):
         array = np.asarray(keys)
         if array.dtype.kind in "UTSO":
             return self._rows_of((array.astype(str) if array.dtype.kind == "S" else array).tolist())
-        rows, count = _integers(array, "rows"), len(self)
-        wrong = (rows < -count) | (rows >= count)
-        if wrong.any():
-            return np.array([self.row(int(rows[wrong][0]))])  # raises
-        return np.ascontiguousarray(np.where(rows < 0, rows + count, rows) if (rows < 0).any() else rows)
+        return row_numbers(array, len(self))
 
     def _rows_of(self, keys: Sequence[str | SupportsIndex]) -> NDArray[np.int64]:
         if not all(isinstance(key, str) and _is_text(key) for key in keys):
@@ -303,8 +297,8 @@ class Fasta(Mapping[str, FastaRecord]):
                [2, 2, 0, 4, 4, 4]], dtype=uint8)
         """
         wanted = self.rows(rows)
-        begin = _one_each(_integers(starts, "starts"), len(wanted), "starts")
-        sizes = _integers(lengths, "lengths")
+        begin = _one_each(integers(starts, "starts"), len(wanted), "starts")
+        sizes = integers(lengths, "lengths")
         size = _one_each(sizes, len(wanted), "lengths")
         if one_hot is not None and pad is not None:
             raise ValueError("one_hot fills up with zeros: pad can't be given with it")
@@ -394,20 +388,6 @@ def _one_each(values: NDArray[_T], count: int, name: str) -> NDArray[_T]:
     if values.ndim == 1 and len(values) != count:
         raise ValueError(f"{name} has {len(values)} values for {count} rows; give one each, or one for all")
     return np.ascontiguousarray(np.broadcast_to(values, (count,)))
-
-
-def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    """Integers as the extension takes them; what is no integer is refused rather than rounded."""
-    array = np.asarray(values)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, not {array.dtype}")
-    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
-        raise IndexError(f"{name} holds {array.max()}, which is out of range")
-    if array.ndim > 1:
-        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-    return array.astype(np.int64, copy=False)
 
 
 def _encoding(

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from seekset import _core
 
-__all__ = ["IndexReport", "index_files"]
+__all__ = ["IndexReport", "Progress", "index_files", "side_by_side"]
+
+_T = TypeVar("_T")
 
 
 class IndexReport(NamedTuple):
@@ -30,26 +32,47 @@ class IndexReport(NamedTuple):
     repeated_ids: int
 
 
-class _Progress:
+class Progress:
     """Bytes done over all files; also how the workers are told to stop."""
 
-    def __init__(self, total: int, told: Callable[[int, int], object] | None) -> None:
-        self.total, self.told, self.stop = total, told, False
+    def __init__(self, files: Sequence[Path], told: Callable[[int, int], object] | None) -> None:
+        self.sizes = {file: file.stat().st_size for file in files}
+        self.stop = False
+        self._told = told
         self._done: dict[Path, int] = {}
         self._lock = threading.Lock()
 
-    def of(self, path: Path, size: int) -> Callable[[int, int], None]:
+    def of(self, path: Path) -> Callable[[int, int], None]:
         """The callback for one file, whose bytes may be inflated ones."""
 
         def tell(done: int, total: int) -> None:
             if self.stop:
                 raise KeyboardInterrupt
             with self._lock:
-                self._done[path] = size * done // max(total, 1)
-                if self.told is not None:
-                    self.told(sum(self._done.values()), self.total)
+                self._done[path] = self.sizes[path] * done // max(total, 1)
+                if self._told is not None:
+                    self._told(sum(self._done.values()), sum(self.sizes.values()))
 
         return tell
+
+
+def side_by_side(
+    files: Sequence[Path],
+    work: Callable[[Path, Callable[[int, int], None]], _T],
+    *,
+    watch: Progress,
+    jobs: int | None = None,
+) -> Iterator[_T]:
+    """Do ``work(file, tell)`` for several files at a time and yield what comes; the first error ends it."""
+    with ThreadPoolExecutor(max_workers=max(1, min(len(files), jobs or _core.threads()))) as pool:
+        waiting = [pool.submit(work, file, watch.of(file)) for file in files]
+        try:
+            for ready in as_completed(waiting):
+                yield ready.result()
+        finally:
+            watch.stop = True
+            for future in waiting:
+                future.cancel()
 
 
 def index_files(
@@ -69,12 +92,10 @@ def index_files(
     [('proteins.fa', 3)]
     """
     files = [Path(path) for path in paths]
-    sizes = {file: file.stat().st_size for file in files}
-    watch = _Progress(sum(sizes.values()), progress)
+    watch = Progress(files, progress)
 
-    def one(file: Path) -> IndexReport:
+    def one(file: Path, tell: Callable[[int, int], None]) -> IndexReport:
         start = time.perf_counter()
-        tell = watch.of(file, sizes[file])
         core = _core.Fasta(file, index=index, force=force, allow_memory=False, progress=tell)
         seconds = time.perf_counter() - start
         if verify:
@@ -82,14 +103,8 @@ def index_files(
         tell(1, 1)
         letters = int(np.frombuffer(cast("Any", core.lengths()), dtype="<i8").sum())
         built = core.origin[0] == "built"
-        return IndexReport(file, core.index_path, len(core), letters, sizes[file], seconds, built, core.repeated_ids)
+        return IndexReport(
+            file, core.index_path, len(core), letters, watch.sizes[file], seconds, built, core.repeated_ids
+        )
 
-    with ThreadPoolExecutor(max_workers=max(1, min(len(files), _core.threads()))) as pool:
-        waiting = [pool.submit(one, file) for file in files]
-        try:
-            for ready in as_completed(waiting):
-                yield ready.result()
-        finally:
-            watch.stop = True
-            for future in waiting:
-                future.cancel()
+    yield from side_by_side(files, one, watch=watch)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "main", "report_error"]
 
 _COMMANDS = {
     "demo": "seekset.cli.demo",
@@ -16,6 +16,8 @@ _COMMANDS = {
     "get": "seekset.cli.get",
     "index": "seekset.cli.index",
     "stats": "seekset.cli.stats",
+    "tfrecord": "seekset.cli.tfrecord",
+    "tfrecord-index": "seekset.cli.tfrecord_index",
 }
 
 
@@ -67,7 +69,7 @@ def main() -> None:
     except Exception as error:
         if debug or not _is_told(error):
             raise
-        click.echo(f"seekset: {_message(error)}", err=True)
+        report_error(error)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -78,7 +80,9 @@ def _is_told(error: Exception) -> bool:
     return isinstance(error, (SeeksetError, OSError))
 
 
-def _message(error: Exception) -> str:
+def report_error(error: Exception) -> None:
+    """Say in one line what is wrong, and with which file."""
+    message = str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+        message = f"{error.filename}: {error.strerror}"
+    click.echo(f"seekset: {message}", err=True)

@@ -3,8 +3,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw, layout};
@@ -12,7 +10,8 @@ use crate::index::fai::{FaiWriter, push_line};
 use crate::index::sidx::{Builder, Sidx};
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, beside};
-use crate::io::whole::{WholeFile, folder};
+use crate::io::seldom::Seldom;
+use crate::io::whole::{WholeFile, folder, refuse_to_replace};
 use crate::io::{Access, Scratch, Source, Store, open_source, threads};
 use crate::plan::{Batch, Request};
 use crate::scan::fasta::{self, Header};
@@ -64,9 +63,8 @@ pub struct Fasta {
     source: Arc<dyn Source>,
     index: Sidx,
     origin: Origin,
-    opened: Instant,
-    /// Milliseconds after `opened` when the file was last seen to be unchanged, for single reads.
-    checked: AtomicU64,
+    /// For single reads.
+    seldom: Seldom,
 }
 
 impl Fasta {
@@ -105,15 +103,7 @@ impl Fasta {
             }
         };
         let source = opened.source;
-        Ok(Self {
-            path: path.to_owned(),
-            index_path,
-            source,
-            index,
-            origin,
-            opened: Instant::now(),
-            checked: AtomicU64::new(0),
-        })
+        Ok(Self { path: path.to_owned(), index_path, source, index, origin, seldom: Seldom::new() })
     }
 
     /// How many records there are.
@@ -260,15 +250,7 @@ impl Fasta {
 
     /// The same for single reads: at most one look a millisecond.
     pub fn check_now_and_then(&self) -> Result<()> {
-        let now = self.opened.elapsed().as_millis() as u64 + 1;
-        if self.checked.swap(now, Ordering::Relaxed) == now {
-            return Ok(());
-        }
-        let unchanged = self.check_unchanged();
-        if unchanged.is_err() {
-            self.checked.store(0, Ordering::Relaxed);
-        }
-        unchanged
+        self.seldom.look(|| self.check_unchanged())
     }
 
     /// Errors from below, with the file's name and the record's id.
@@ -301,23 +283,6 @@ fn find_index(path: &Path, opened: &Opened) -> Result<Sidx, Option<String>> {
     }
 }
 
-/// An error if writing to `out` would replace the data, or a file that `ours` does not take for one of the kind.
-fn refuse_to_replace(out: &Path, data: &Path, kind: &str, ours: impl Fn(&[u8]) -> bool) -> Result<()> {
-    use std::os::unix::fs::{FileExt, MetadataExt};
-    let Ok(there) = std::fs::File::open(out) else { return Ok(()) };
-    let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    let is_data = std::fs::metadata(data).is_ok_and(|data| there.metadata().is_ok_and(|there| same(&there, &data)));
-    let mut start = vec![0; 1 << 16];
-    let read = there.read_at(&mut start, 0).unwrap_or(0);
-    if is_data || !ours(&start[..read]) {
-        let out = out.display();
-        return Err(Error::Mismatch(format!(
-            "{out}: there is a file already, and it is no {kind}; delete it or give another path"
-        )));
-    }
-    Ok(())
-}
-
 fn build_index(
     path: &Path,
     index_path: &Path,
@@ -327,7 +292,7 @@ fn build_index(
     watch: &dyn Watch,
 ) -> Result<(Sidx, Origin)> {
     let ours = |start: &[u8]| start.is_empty() || start.starts_with(b"ARROW1") || b"ARROW1".starts_with(start);
-    refuse_to_replace(index_path, path, "seekset index", |start| options.index.is_none() || ours(start))?;
+    refuse_to_replace(index_path, Some(path), "seekset index", |start| options.index.is_none() || ours(start))?;
     let whole = match WholeFile::create(index_path) {
         Ok(file) => Ok(file),
         Err(error) if options.allow_memory => Err(error.to_string()),
@@ -379,7 +344,7 @@ pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn W
     let opened = open_source(path, Access::Mmap)?;
     let given = out.is_some();
     let out = out.map_or_else(|| beside(path, ".fai"), Path::to_owned);
-    refuse_to_replace(&out, path, ".fai", |start| {
+    refuse_to_replace(&out, Some(path), ".fai", |start| {
         let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
         !given || start.is_empty() || memchr::memchr_iter(b'\t', line).count() == 4
     })?;

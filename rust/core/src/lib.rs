@@ -2,7 +2,8 @@
 //!
 //! The crate is one walk, left to right: [`scan`] reads bytes once and finds record boundaries, [`index`] keeps what
 //! was found, [`plan`] turns rows and windows into addresses, [`gather`] copies the addressed bytes into buffers the
-//! caller owns. [`io`] stands below them all, [`fasta`] puts them together behind one handle.
+//! caller owns. [`io`] stands below them all, [`fasta`] and [`tfrecord`] put them together behind one handle for each
+//! kind of file.
 //!
 //! ```
 //! use seekset_core::fasta::{Fasta, OpenOptions};
@@ -28,6 +29,11 @@ pub mod index;
 pub mod io;
 pub mod plan;
 pub mod scan;
+pub mod tfrecord;
 pub mod watch;
 
 pub use error::{Error, Place, Result};
+pub use scan::tfrecord::{Entry, TfRecordIndexer, Verify};
+pub use tfrecord::{
+    TfRecordFile, index_entries_from_bytes, index_text_from_bytes, read_index_file, write_index_for_tfrecord_file,
+};

@@ -6,6 +6,7 @@ mod errors;
 mod fasta;
 mod gather;
 mod table;
+mod tfrecord;
 mod view;
 mod watch;
 
@@ -15,6 +16,11 @@ mod _core {
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
     #[pymodule_export]
     use crate::table::TokenTable;
+    #[pymodule_export]
+    use crate::tfrecord::{
+        TFRecordFile, ensure_tfrecord_index, index_tfrecord_stream, read_tfrecord_index, survey_tfrecord,
+        tfrecord_entries, tfrecord_index_text, write_tfrecord_index,
+    };
     #[pymodule_export]
     use crate::view::View;
 }

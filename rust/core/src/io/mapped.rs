@@ -182,6 +182,10 @@ impl Source for Mapped {
         Ok(&self.as_bytes()[checked(&range, self.len())?])
     }
 
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
+
     fn check_unchanged(&self) -> Result<()> {
         self.guarded.check_unchanged()
     }

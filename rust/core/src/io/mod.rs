@@ -11,6 +11,7 @@ pub mod mapped;
 pub mod open;
 pub mod pread;
 pub(crate) mod prefetch;
+pub(crate) mod seldom;
 pub mod source;
 pub mod spool;
 pub mod store;

@@ -57,6 +57,9 @@ impl Source for Shared {
     fn bytes<'a>(&'a self, range: std::ops::Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
         self.0.bytes(range, scratch)
     }
+    fn in_memory(&self) -> Option<&[u8]> {
+        self.0.in_memory()
+    }
     fn prefetch(&self, offset: u64, len: u64) {
         self.0.prefetch(offset, len);
     }

@@ -30,6 +30,11 @@ pub trait Source: Send + Sync {
     /// A range that is not inside `0..len()` is an error, never a shorter answer.
     fn bytes<'a>(&'a self, range: Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]>;
 
+    /// All bytes, if they lie in memory as they are.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Where a chunk that starts at `at` and should hold about `want` bytes best ends.
     fn chunk_end(&self, at: u64, want: u64) -> u64 {
         at.saturating_add(want).min(self.len())
@@ -53,7 +58,26 @@ pub(crate) fn checked(range: &Range<u64>, len: u64) -> Result<Range<usize>> {
     Ok(range.start as usize..range.end as usize)
 }
 
-/// Bytes in memory are a source too: tests and fuzzers use it.
+/// Bytes in memory are a source too.
+impl Source for &[u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn bytes<'a>(&'a self, range: Range<u64>, _scratch: &'a mut Scratch) -> Result<&'a [u8]> {
+        Ok(&self[checked(&range, <[u8]>::len(self) as u64)?])
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The same, owned: tests and fuzzers use it.
 impl Source for Vec<u8> {
     fn len(&self) -> u64 {
         Vec::len(self) as u64
@@ -61,6 +85,10 @@ impl Source for Vec<u8> {
 
     fn bytes<'a>(&'a self, range: Range<u64>, _scratch: &'a mut Scratch) -> Result<&'a [u8]> {
         Ok(&self[checked(&range, Vec::len(self) as u64)?])
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
     }
 
     fn check_unchanged(&self) -> Result<()> {

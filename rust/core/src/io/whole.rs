@@ -1,8 +1,8 @@
 //! Files that appear whole or not at all: written beside their name, then renamed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
@@ -60,4 +60,26 @@ pub(crate) fn folder(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
+}
+
+/// An error if writing to `out` would replace the data, or a file that `ours` does not take for one of the kind.
+pub(crate) fn refuse_to_replace(
+    out: &Path,
+    data: Option<&Path>,
+    kind: &str,
+    ours: impl Fn(&[u8]) -> bool,
+) -> Result<()> {
+    let Ok(there) = File::open(out) else { return Ok(()) };
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let data = data.and_then(|data| std::fs::metadata(data).ok());
+    let is_data = data.is_some_and(|data| there.metadata().is_ok_and(|there| same(&there, &data)));
+    let mut start = vec![0; 1 << 16];
+    let read = there.read_at(&mut start, 0).unwrap_or(0);
+    if is_data || !ours(&start[..read]) {
+        let out = out.display();
+        return Err(Error::Mismatch(format!(
+            "{out}: there is a file already, and it is no {kind}; delete it or give another path"
+        )));
+    }
+    Ok(())
 }

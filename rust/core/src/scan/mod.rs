@@ -6,3 +6,4 @@ pub mod block;
 pub mod chunks;
 pub mod fasta;
 pub mod samtools;
+pub mod tfrecord;

@@ -1,0 +1,98 @@
+"""``seekset tfrecord-index``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from seekset.cli.terminal import amount, progress_bar, show_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seekset.tfrecord import Verify
+
+
+@click.command(name="tfrecord-index")
+@click.argument("files", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(), help="Where to write the index (one file only).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Files worked on at a time; one per core unless given.")
+@click.option(
+    "--verify",
+    type=click.Choice(["lengths", "full", "none"]),
+    default="lengths",
+    show_default=True,
+    help="Which checksums to compare: those of lengths, those of payloads as well, or none at all.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+def command(files: tuple[str, ...], output: str | None, jobs: int | None, verify: str, quiet: bool) -> None:
+    """Write FILE.idx for each TFRecord FILE, as DALI's tfrecord2idx does.
+
+    FILES may be globs and folders. With - the bytes come from stdin; their index goes to -o, or to stdout without it.
+    An index is written whole or not at all.
+    """
+    from seekset.tfrecord import find_tfrecords
+
+    compared: Verify = None if verify == "none" else verify  # type: ignore[assignment]
+    if files == ("-",):
+        _index_stdin(output, compared, quiet=quiet)
+        return
+    if "-" in files:
+        raise click.UsageError("- means stdin and can't be given with files")
+    paths = find_tfrecords(files)
+    if output is not None and len(paths) > 1:
+        raise click.UsageError("-o names one index, but several files were given")
+    _index_files(paths, output, jobs, compared, quiet=quiet)
+
+
+def _index_stdin(output: str | None, verify: Verify, *, quiet: bool) -> None:
+    from seekset import _core
+
+    stdin = sys.stdin.buffer
+    records, text = _core.index_tfrecord_stream(stdin, "<stdin>", output, verify)
+    if text is not None:
+        click.echo(text, nl=False)
+    elif not quiet:
+        show_table(("file", "records", "index"), [("-", records, output)])
+
+
+def _index_files(paths: list[Path], output: str | None, jobs: int | None, verify: Verify, *, quiet: bool) -> None:
+    """Index all files; one that can't be is told of and does not keep the others from theirs."""
+    import time
+    from collections.abc import Callable
+
+    from seekset.cli import report_error
+    from seekset.errors import SeeksetError
+    from seekset.indexing import Progress, side_by_side
+    from seekset.tfrecord import beside, create_tfrecord_index
+
+    def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, int | Exception, float]:
+        start = time.perf_counter()
+        try:
+            records = create_tfrecord_index(file, output, verify=verify, progress=tell)
+        except (SeeksetError, OSError) as error:
+            return file, error, 0.0
+        return file, records, time.perf_counter() - start
+
+    with progress_bar("indexing", quiet=quiet) as told:
+        watch = Progress(paths, told)
+        done = sorted(side_by_side(paths, one, watch=watch, jobs=jobs), key=lambda result: result[0])
+    rows = [
+        (file, records, _speed(records, watch.sizes[file], seconds), output or beside(file))
+        for file, records, seconds in done
+        if isinstance(records, int)
+    ]
+    if rows and not quiet:
+        show_table(("file", "records", "speed", "index"), rows)
+    faults = [error for _, error, _ in done if isinstance(error, Exception)]
+    for error in faults:
+        report_error(error)
+    if faults:
+        click.get_current_context().exit(1)
+
+
+def _speed(records: int, size: int, seconds: float) -> str:
+    seconds = max(seconds, 1e-9)
+    return f"{amount(records / seconds, 'records/s')}, {amount(size / seconds, 'B/s')}"

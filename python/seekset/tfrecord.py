@@ -1,0 +1,333 @@
+"""TFRecord files: any record by its row, and the indexes that DALI reads."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias, cast, overload
+
+import numpy as np
+
+from seekset import _core
+from seekset.errors import SeeksetWarning
+from seekset.rows import row_number, row_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "TFRecordFile",
+    "create_tfrecord_index",
+    "ensure_tfrecord_indexes",
+    "find_tfrecords",
+    "get_tfrecord_index_entries",
+    "index_tfrecord_bytes",
+    "read_tfrecord_index",
+]
+
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Verify: TypeAlias = Literal["lengths", "full"] | None
+
+# Iterating reads as many records at once as fit into this, but not more than so many.
+_BYTES_AT_ONCE = 1 << 20
+_ROWS_AT_ONCE = 256
+
+
+class TFRecordFile(Sequence[bytes]):
+    """A TFRecord file as a sequence of payloads.
+
+    If there is an index beside the file (``train.tfrecord.idx``), it is checked against the file and its rows are the
+    rows here. If not, the file's headers are walked once; payloads are not read, nothing is written.
+
+    Args:
+        path: The file.
+        index: Another index, whose rows are the rows here, in its order, whatever it leaves out or repeats; ``False``
+            takes all records in file order and looks at no index.
+        verify: ``"lengths"`` compares the checksums of lengths, at open and at every read. ``"full"`` compares those of
+            payloads as well, at every read. ``None`` is for files that were written without checksums.
+        io: ``"mmap"``, or ``"pread"`` for files that others may cut short while they are read.
+        progress: Called with bytes done and bytes in all while a file is walked.
+
+    >>> tf = TFRecordFile("train.tfrecord")
+    >>> len(tf), tf[0], tf[-1]
+    (3, b'first', b'the third')
+    >>> tf[1:], tf.get_many([2, 0, 2])
+    ([b'second', b'the third'], [b'the third', b'first', b'the third'])
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        index: AnyPath | Literal[False] | None = None,
+        verify: Verify = "lengths",
+        io: Literal["mmap", "pread"] = "mmap",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
+        self._path = _as_path(path)
+        index = index if index is None or index is False else _as_path(index)
+        self._options: dict[str, Any] = {"index": index, "verify": _checked(verify), "io": io}
+        self._core: _core.TFRecordFile | None = None
+        self._closed = False
+        self._core = self._connect(progress)
+
+    def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.TFRecordFile:
+        index = self._options["index"]
+        return _core.TFRecordFile(
+            self._path,
+            index=index or None,
+            walk=index is False,
+            verify=self._options["verify"],
+            io=self._options["io"],
+            progress=progress,
+        )
+
+    @property
+    def _open(self) -> _core.TFRecordFile:
+        core = self._core
+        if core is not None:
+            return core
+        if self._closed:
+            raise ValueError(f"{self._path} is closed")
+        # A handle that was unpickled opens its file when it is first used, without a lock: a fork could leave it taken.
+        self._core = core = self._connect()
+        return core
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def index_path(self) -> Path | None:
+        """The index that the rows come from; ``None`` if they come from the file itself."""
+        return self._open.index_path
+
+    def close(self) -> None:
+        """Let go of the file. Reading afterwards is a ``ValueError``; what was read, views too, stays."""
+        self._core, self._closed = None, True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> bytes: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[bytes]: ...
+    def __getitem__(self, key: SupportsIndex | slice) -> bytes | list[bytes]:
+        core = self._core or self._open
+        if isinstance(key, slice):
+            return core.read_many(np.arange(*key.indices(len(core)), dtype=np.int64))
+        return core.read(self._row(key))
+
+    def __iter__(self) -> Iterator[bytes]:
+        core = self._open
+        count = len(core)
+        mean = self._path.stat().st_size // max(count, 1)
+        step = min(max(_BYTES_AT_ONCE // max(mean, 1), 1), _ROWS_AT_ONCE)
+        for start in range(0, count, step):
+            yield from core.read_many(np.arange(start, min(start + step, count), dtype=np.int64))
+
+    def _row(self, key: SupportsIndex) -> int:
+        if isinstance(key, bool) or not hasattr(key, "__index__"):
+            raise TypeError(f"a record is asked for by row, not by {type(key).__name__}")
+        return row_number(key, len(self._open))
+
+    def get_many(self, rows: Iterable[SupportsIndex] | ArrayLike) -> list[bytes]:
+        """The payloads of many rows, in the order asked, in one call.
+
+        >>> TFRecordFile("train.tfrecord").get_many([-1, 0])
+        [b'the third', b'first']
+        """
+        core = self._open
+        return core.read_many(row_numbers(rows, len(core)))
+
+    def view(self, row: SupportsIndex) -> memoryview:
+        """The payload of a row without a copy, read-only; with ``io="pread"`` it is a copy.
+
+        >>> bytes(TFRecordFile("train.tfrecord").view(1)[:3])
+        b'sec'
+        """
+        return memoryview(cast("Any", self._open.view(self._row(row))))
+
+    def entry(self, row: SupportsIndex) -> tuple[int, int]:
+        """Where a row lies: its offset, and its size with the 16 bytes around the payload.
+
+        >>> TFRecordFile("train.tfrecord").entry(1)
+        (21, 22)
+        """
+        return self._open.entry(self._row(row))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        index = self._options["index"]
+        return _reopen, (self._path.absolute(), {**self._options, "index": index and index.absolute()})
+
+    def __repr__(self) -> str:
+        if self._core is None:
+            return f"<TFRecordFile {str(self._path)!r}, {'closed' if self._closed else 'not open yet'}>"
+        return f"<TFRecordFile {str(self._path)!r}, {len(self)} records>"
+
+
+def _reopen(path: Path, options: dict[str, Any]) -> TFRecordFile:
+    """A handle from a pickle: it opens its file when it is first used."""
+    file = TFRecordFile.__new__(TFRecordFile)
+    file.__dict__.update(_path=path, _options=options, _core=None, _closed=False)
+    return file
+
+
+def create_tfrecord_index(
+    tfrecord_path: AnyPath,
+    index_path: AnyPath | None = None,
+    *,
+    verify: Verify = "lengths",
+    progress: Callable[[int, int], object] | None = None,
+) -> int:
+    """Write the index of a TFRecord file, as DALI's ``tfrecord2idx`` does, and return the number of records.
+
+    The index lies beside the file, with ``.idx`` added to its name, unless ``index_path`` says otherwise. It appears
+    whole or not at all: if anything is wrong with the file, what was there before stays.
+
+    >>> create_tfrecord_index("train.tfrecord")
+    3
+    >>> Path("train.tfrecord.idx").read_text().splitlines()
+    ['0 21', '21 22', '43 25']
+    """
+    path = _as_path(tfrecord_path)
+    index = beside(path) if index_path is None else _as_path(index_path)
+    return _core.write_tfrecord_index(path, index, _checked(verify), progress)
+
+
+def index_tfrecord_bytes(tfrecord_bytes: bytes | bytearray | memoryview, *, verify: Verify = "lengths") -> str:
+    r"""The index of a TFRecord file that is in memory, as text.
+
+    >>> index_tfrecord_bytes(Path("train.tfrecord").read_bytes())
+    '0 21\n21 22\n43 25\n'
+    """
+    return _core.tfrecord_index_text(_as_buffer(tfrecord_bytes), _checked(verify))
+
+
+def get_tfrecord_index_entries(
+    tfrecord_bytes: bytes | bytearray | memoryview, *, verify: Verify = "lengths"
+) -> list[tuple[int, int]]:
+    """Where the records of a TFRecord file in memory lie: pairs of offset and size.
+
+    >>> get_tfrecord_index_entries(Path("train.tfrecord").read_bytes())
+    [(0, 21), (21, 22), (43, 25)]
+    """
+    return _core.tfrecord_entries(_as_buffer(tfrecord_bytes), _checked(verify))
+
+
+def read_tfrecord_index(index_path: AnyPath) -> list[tuple[int, int]]:
+    r"""Read an index: pairs of offset and size, in the order of its lines.
+
+    What DALI would misread without a word is a ``FormatError`` with the line: what is no number, a negative one, a line
+    of one or of three columns, a number that is too large.
+
+    >>> _ = Path("some.idx").write_text("43 25\n0 21\n")
+    >>> read_tfrecord_index("some.idx")
+    [(43, 25), (0, 21)]
+    """
+    return _core.read_tfrecord_index(_as_path(index_path))
+
+
+def ensure_tfrecord_indexes(
+    patterns: AnyPath | Iterable[AnyPath],
+    *,
+    verify: Verify = "lengths",
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[list[str], list[str]]:
+    """The sorted paths of files and of their indexes, as DALI's reader takes them; what is missing or stale is made.
+
+    ``patterns`` are files, folders or globs. An index fits if its records follow each other from the start of the file
+    to its end and sampled ones have the length that the file states; times of modification play no part. An index that
+    lists sound records otherwise (some only, in another order, repeated) is taken for one of your own: it is left as it
+    is, with a ``SeeksetWarning``. One that merely ends early is made again, because the file has grown.
+
+    >>> ensure_tfrecord_indexes("*.tfrecord")
+    (['train.tfrecord'], ['train.tfrecord.idx'])
+    """
+    from seekset.indexing import Progress, side_by_side
+
+    checked = _checked(verify)
+    files = find_tfrecords(patterns)
+
+    def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, str]:
+        how, _ = _core.ensure_tfrecord_index(file, beside(file), checked, tell)
+        tell(1, 1)
+        return file, how
+
+    for file, how in side_by_side(files, one, watch=Progress(files, progress)):
+        if how == "own":
+            message = f"{beside(file)} lists other rows than {file} has, or in another order; it is left as it is"
+            warnings.warn(message, SeeksetWarning, stacklevel=2)
+    return [str(file) for file in files], [str(beside(file)) for file in files]
+
+
+def find_tfrecords(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
+    """The files that paths, folders and globs name, sorted and each once; indexes are none of them.
+
+    Of a folder, the files with ``.tfrecord`` in their name are meant. What names no file is a ``FileNotFoundError``.
+
+    >>> find_tfrecords([".", "train.*"])
+    [PosixPath('train.tfrecord')]
+    """
+    if isinstance(patterns, (str, bytes, os.PathLike)):
+        patterns = [patterns]
+    found: set[Path] = set()
+    for pattern in patterns:
+        path = _as_path(pattern)
+        if path.is_dir():
+            names = [inside for inside in path.iterdir() if ".tfrecord" in inside.name]
+        elif path.exists():
+            found.add(path)
+            continue
+        else:
+            names = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 (a Path's glob has one fixed root)
+        names = [name for name in names if name.suffix != ".idx" and not name.name.startswith(".") and name.is_file()]
+        if not names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        found.update(names)
+    return sorted(found)
+
+
+def beside(path: Path) -> Path:
+    """Where the index of a file is, unless somebody put it elsewhere.
+
+    >>> beside(Path("data/train.tfrecord"))
+    PosixPath('data/train.tfrecord.idx')
+    """
+    return path.with_name(f"{path.name}.idx")
+
+
+def _as_path(path: AnyPath) -> Path:
+    return Path(os.fsdecode(path))
+
+
+def _as_buffer(data: bytes | bytearray | memoryview) -> bytes | NDArray[np.uint8]:
+    """Bytes without a copy, as the extension takes them."""
+    if isinstance(data, bytes):
+        return data
+    if not isinstance(data, (bytearray, memoryview)):
+        raise TypeError(
+            f"give the bytes of a TFRecord file, not {type(data).__name__}; create_tfrecord_index takes paths"
+        )
+    view = memoryview(data)
+    return np.frombuffer(view.cast("B"), dtype=np.uint8) if view.nbytes else b""
+
+
+def _checked(verify: Verify) -> Verify:
+    if verify not in ("lengths", "full", None):
+        raise ValueError(f'verify must be "lengths", "full" or None, not {verify!r}')
+    return verify

@@ -1,0 +1,248 @@
+//! One record: its header and its two checksums.
+
+use super::{Entry, Verify};
+use crate::error::{Error, Place, Result};
+use crate::io::{Scratch, Source};
+
+/// Bytes before a payload: its length and the length's checksum.
+pub const HEADER: u64 = 12;
+
+/// Bytes after a payload: its checksum.
+const FOOTER: u64 = 4;
+
+/// Bytes of a record that are not payload.
+pub const AROUND: u64 = HEADER + FOOTER;
+
+/// Bytes of a payload that are looked at in one go, so that a record may be larger than memory.
+const STEP: u64 = 1 << 20;
+
+/// The checksum of some bytes as TFRecord stores it: their CRC-32C, turned by 15 bits, plus a constant.
+///
+/// ```
+/// use seekset_core::scan::tfrecord::frame::checksum;
+/// assert_eq!(checksum(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
+/// ```
+#[must_use]
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    masked(crc32c::crc32c(bytes))
+}
+
+#[inline]
+pub(super) fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// The header of a payload of `length` bytes.
+///
+/// ```
+/// use seekset_core::scan::tfrecord::frame::{checksum, header};
+/// // A record, put together by hand.
+/// let record = [&header(2)[..], b"hi", &checksum(b"hi").to_le_bytes()].concat();
+/// assert_eq!(record.len(), 18);
+/// assert_eq!(seekset_core::index_entries_from_bytes(&record, Default::default())?.len(), 1);
+/// # Ok::<(), seekset_core::Error>(())
+/// ```
+#[must_use]
+pub fn header(length: u64) -> [u8; HEADER as usize] {
+    let mut bytes = [0; HEADER as usize];
+    bytes[..8].copy_from_slice(&length.to_le_bytes());
+    bytes[8..].copy_from_slice(&checksum(&length.to_le_bytes()).to_le_bytes());
+    bytes
+}
+
+/// The length that a header states.
+#[must_use]
+#[inline]
+pub fn stated_length(header: &[u8; HEADER as usize]) -> u64 {
+    let [length @ .., _, _, _, _] = *header;
+    u64::from_le_bytes(length)
+}
+
+/// Whether a header's checksum is that of its length.
+#[must_use]
+#[inline]
+pub fn fits(header: &[u8; HEADER as usize]) -> bool {
+    header[8..] == checksum(&header[..8]).to_le_bytes()
+}
+
+/// A place by record and offset: what every error about a record names.
+#[must_use]
+pub fn place(record: u64, offset: u64) -> Place {
+    Place { record: Some(record), ..Place::at(offset) }
+}
+
+/// The size of the record that starts with `header` at `at`, checked against what is `left` of the file from there on.
+#[inline]
+pub(super) fn size(header: &[u8; HEADER as usize], left: u64, verify: Verify) -> Result<u64, Fault> {
+    let length = stated_length(header);
+    if verify != Verify::None && !fits(header) {
+        return Err(Fault::Length);
+    }
+    match length.checked_add(AROUND) {
+        Some(size) if size <= left => Ok(size),
+        _ => Err(Fault::End),
+    }
+}
+
+/// What may be wrong with a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The length's checksum does not fit.
+    Length,
+    /// The record would end after the file does.
+    End,
+    /// The record would be larger than any file.
+    Huge,
+}
+
+impl Fault {
+    /// In words, with the place.
+    #[cold]
+    pub fn told(self, header: &[u8; HEADER as usize], record: u64, offset: u64, left: u64) -> Error {
+        let length = stated_length(header);
+        if let Some(kind) = (record == 0 && !fits(header)).then(|| compression(header)).flatten() {
+            return compressed(kind);
+        }
+        let message = match self {
+            Self::Length => {
+                let (expected, found) = (checksum(&header[..8]), stored(&header[8..]));
+                format!(
+                    "the length's checksum does not fit: expected {expected:#010x} for a length of {length} bytes, found \
+                     {found:#010x}; the file is damaged or no TFRecord, or, if it was written without checksums, give \
+                     verify=None"
+                )
+            }
+            Self::End => format!(
+                "expected {length} bytes of payload and 16 around them, found {left} bytes from here to the end: the \
+                 file is cut or damaged"
+            ),
+            Self::Huge => format!("a length of {length} bytes is more than any file holds: the file is damaged"),
+        };
+        Error::Corrupt { path: None, place: place(record, offset), message }
+    }
+}
+
+/// The error about `left` bytes at the end that are too few for a header.
+#[cold]
+pub(super) fn cut_header(start: &[u8], record: u64, offset: u64, left: u64) -> Error {
+    if let Some(kind) = (record == 0).then(|| compression(start)).flatten() {
+        return compressed(kind);
+    }
+    let message = format!(
+        "expected a header of {HEADER} bytes, found {left} bytes from here to the end: the file is cut, or something \
+         follows its last record"
+    );
+    Error::Corrupt { path: None, place: place(record, offset), message }
+}
+
+/// The error about a header whose checksum does not fit.
+#[cold]
+pub(crate) fn wrong_length(header: &[u8; HEADER as usize], record: u64, offset: u64) -> Error {
+    Fault::Length.told(header, record, offset, 0)
+}
+
+fn stored(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+/// How a whole file is compressed, as far as its first bytes say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip.
+    Gzip,
+    /// zlib.
+    Zlib,
+}
+
+/// What a file that starts like this may be compressed with.
+///
+/// Records of some lengths start like this too: those whose header's checksum [`fits`] are no compressed file.
+#[must_use]
+pub fn compression(start: &[u8]) -> Option<Compression> {
+    match *start {
+        [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
+        // Deflate with a window of up to 32 KiB, no dictionary, and two bytes that are a multiple of 31.
+        [cmf, flags, ..]
+            if cmf & 0xf == 8
+                && cmf >> 4 <= 7
+                && flags & 0x20 == 0
+                && (u32::from(cmf) << 8 | u32::from(flags)) % 31 == 0 =>
+        {
+            Some(Compression::Zlib)
+        }
+        _ => None,
+    }
+}
+
+fn compressed(kind: Compression) -> Error {
+    let name = if kind == Compression::Gzip { "gzip" } else { "zlib" };
+    let message = format!("expected a plain TFRecord, found a file that is compressed with {name}; decompress it");
+    Error::Format { path: None, place: place(0, 0), message }
+}
+
+/// An error if the payload of a record does not fit its checksum. The record lies in the source.
+pub fn check_payload(source: &dyn Source, entry: Entry, record: u64, scratch: &mut Scratch) -> Result<()> {
+    let (mut at, end) = (entry.offset + HEADER, entry.offset + entry.size - FOOTER);
+    let mut crc = 0;
+    while at < end {
+        let next = source.chunk_end(at, STEP).min(end);
+        crc = crc32c::crc32c_append(crc, source.bytes(at..next, scratch)?);
+        at = next;
+    }
+    let found = stored(source.bytes(end..end + FOOTER, scratch)?);
+    same_checksum(masked(crc), found, record, entry.offset)
+}
+
+/// The payload of a record, whose bytes these are, compared with its checksum.
+pub(crate) fn checked_payload(frame: &[u8], record: u64, offset: u64) -> Result<&[u8]> {
+    let payload = payload(frame);
+    same_checksum(checksum(payload), stored(&frame[frame.len() - FOOTER as usize..]), record, offset)?;
+    Ok(payload)
+}
+
+/// The payload of a record, whose bytes these are: 16 at least.
+pub(crate) fn payload(frame: &[u8]) -> &[u8] {
+    &frame[HEADER as usize..frame.len() - FOOTER as usize]
+}
+
+#[inline]
+pub(super) fn same_checksum(expected: u32, found: u32, record: u64, offset: u64) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let message = format!("the payload's checksum does not fit: expected {expected:#010x}, found {found:#010x}");
+    Err(Error::Corrupt { path: None, place: place(record, offset), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_that_tensorflow_writes() {
+        // From a file of tf.io.TFRecordWriter: the header of a record of 3 bytes, and the checksum of b"abc".
+        assert_eq!(header(0), *b"\0\0\0\0\0\0\0\0\x29\x03\x98\x07");
+        assert_eq!(checksum(b""), 0xa282_ead8);
+    }
+
+    #[test]
+    fn compressed_files_are_known_by_their_start() {
+        for (start, kind) in [
+            (&b"\x1f\x8b\x08\0"[..], Some(Compression::Gzip)),
+            (b"\x1f\x8b\x07", None),
+            (b"\x78\x01", Some(Compression::Zlib)),
+            (b"\x78\x5e", Some(Compression::Zlib)),
+            (b"\x78\x9c", Some(Compression::Zlib)),
+            (b"\x78\xda", Some(Compression::Zlib)),
+            (b"\x58\x85", Some(Compression::Zlib)),
+            (b"\x78\x9d", None),
+            (b"\x78\xbb", None),
+            (b"\x78", None),
+            (b"", None),
+            (b"\0\0\0\0", None),
+        ] {
+            assert_eq!(compression(start), kind, "{start:x?}");
+        }
+    }
+}

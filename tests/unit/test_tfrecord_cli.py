@@ -1,0 +1,169 @@
+"""The TFRecord commands, run as people run them: in a process of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from frames import header, lines, record, records, unchecked
+
+PAYLOADS = [b"one", b"", b"three"]
+WHOLE = records(*PAYLOADS)
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """`cli("tfrecord-index", ...)` runs a command in tmp_path and gives what came out."""
+
+    def run(*words, stdin=b""):
+        command = [sys.executable, "-m", "seekset", *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, timeout=60, check=False)
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        return done
+
+    return run
+
+
+@pytest.fixture
+def path(write):
+    return write(WHOLE, "x.tfrecord")
+
+
+def table(text):
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_an_index_is_written_beside_its_file(cli, path, names):
+    done = cli("tfrecord-index", "x.tfrecord")
+    assert (done.returncode, done.stderr) == (0, "")
+    heads, row = table(done.stdout)
+    assert heads == ["file", "records", "speed", "index"]
+    assert (row[0], row[1], row[3]) == ("x.tfrecord", "3", "x.tfrecord.idx")
+    assert path.with_name("x.tfrecord.idx").read_text() == lines(*PAYLOADS)
+    assert names() == ["x.tfrecord", "x.tfrecord.idx"]
+
+
+def test_an_index_goes_where_it_is_told(cli, path, names, tmp_path):
+    assert cli("tfrecord-index", "-q", "x.tfrecord", "-o", "other.idx").stdout == ""
+    assert (tmp_path / "other.idx").read_text() == lines(*PAYLOADS)
+    assert names() == ["other.idx", "x.tfrecord"]
+
+
+@pytest.mark.parametrize("patterns", [["*.tfrecord"], ["a.tfrecord", "b.tfrecord"], ["."], ["[ab].*", "a.tfrecord"]])
+def test_many_files_have_one_table(cli, write, names, patterns):
+    write(WHOLE, "b.tfrecord")
+    write(b"", "a.tfrecord")
+    done = cli("tfrecord-index", *patterns, "--jobs", "2")
+    assert [row[:2] for row in table(done.stdout)[1:]] == [["a.tfrecord", "0"], ["b.tfrecord", "3"]]
+    assert names() == ["a.tfrecord", "a.tfrecord.idx", "b.tfrecord", "b.tfrecord.idx"]
+
+
+def test_stdin_is_indexed_without_seeking(cli, tmp_path, names):
+    done = cli("tfrecord-index", "-", stdin=WHOLE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, lines(*PAYLOADS), "")
+    done = cli("tfrecord-index", "-", "-o", "out.idx", "--verify", "full", stdin=WHOLE)
+    assert table(done.stdout) == [["file", "records", "index"], ["-", "3", "out.idx"]]
+    assert (tmp_path / "out.idx").read_text() == lines(*PAYLOADS)
+    assert names() == ["out.idx"]
+
+
+def test_bad_bytes_from_stdin_print_nothing_but_an_error(cli, names):
+    done = cli("tfrecord-index", "-", stdin=WHOLE + b"junk")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("seekset: <stdin>: record 3, byte 56: expected a header of 12 bytes, found 4 bytes")
+    assert cli("tfrecord-index", "-", "-o", "out.idx", stdin=WHOLE[:-1]).returncode == 1
+    assert names() == []
+
+
+def test_a_pipe_is_indexed_while_it_is_filled(tmp_path):
+    command = [sys.executable, "-m", "seekset", "tfrecord-index", "-"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for _ in range(1000):
+            process.stdin.write(WHOLE)
+        process.stdin.close()
+        assert process.stdout.read().decode() == lines(*PAYLOADS * 1000)
+    assert process.returncode == 0
+
+
+def test_a_bad_file_does_not_keep_others_from_their_index(cli, path, write, names):
+    write(bytes(64), "bad.tfrecord")
+    done = cli("tfrecord-index", "*.tfrecord", "missing.tfrecord")
+    assert (done.returncode, done.stderr) == (1, "seekset: missing.tfrecord: No such file or directory\n")
+    done = cli("tfrecord-index", "*.tfrecord")
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekset: bad.tfrecord: record 0, byte 0: the length's checksum does not fit")
+    assert "verify=None" in done.stderr
+    assert [row[0] for row in table(done.stdout)] == ["file", "x.tfrecord"]
+    assert names() == ["bad.tfrecord", "x.tfrecord", "x.tfrecord.idx"]
+
+
+def test_what_is_verified_can_be_chosen(cli, write, names):
+    write(unchecked(*PAYLOADS), "x.tfrecord")
+    assert cli("tfrecord-index", "x.tfrecord").returncode == 1
+    assert cli("tfrecord-index", "x.tfrecord", "--verify", "none").returncode == 0
+    damaged = bytearray(WHOLE)
+    damaged[12] ^= 1
+    write(damaged, "x.tfrecord")
+    assert cli("tfrecord-index", "x.tfrecord").returncode == 0
+    done = cli("tfrecord-index", "x.tfrecord", "--verify", "full")
+    assert "record 0, byte 0: the payload's checksum does not fit" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["-o", "x.idx", "a.tfrecord", "b.tfrecord"], ["-", "a.tfrecord"], [], ["--jobs", "0", "a.tfrecord"]]
+)
+def test_wrong_use_is_exit_code_2(cli, write, words):
+    write(b"", "a.tfrecord")
+    write(b"", "b.tfrecord")
+    assert cli("tfrecord-index", *words).returncode == 2
+
+
+# --- verify ---------------------------------------------------------------------------------------------------------
+
+
+def test_sound_files_have_no_faults(cli, path, write):
+    write(b"", "empty.tfrecord")
+    done = cli("tfrecord", "verify", "*.tfrecord")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert table(done.stdout) == [
+        ["file", "records", "faults"],
+        ["empty.tfrecord", "0", "0"],
+        ["x.tfrecord", "3", "0"],
+    ]
+
+
+def test_every_fault_is_told_with_file_record_and_offset(cli, write):
+    payloads = [b"%d" % k for k in range(10)]
+    data = bytearray(records(*payloads))
+    for at in (2 * 17 + 12, 5 * 17 + 9, 8 * 17 + 15):
+        data[at] ^= 0x40
+    write(data, "a.tfrecord")
+    write(WHOLE + header(99) + b"cut", "b.tfrecord")
+    done = cli("tfrecord", "verify", "a.tfrecord", "b.tfrecord")
+    assert done.returncode == 1
+    told = done.stdout.splitlines()
+    for line, place in zip(
+        told,
+        [
+            "a.tfrecord: record 2, byte 34: the payload's checksum does not fit",
+            "a.tfrecord: record 5, byte 85: the length's checksum does not fit",
+            "a.tfrecord: record 8, byte 136: the payload's checksum does not fit",
+            "b.tfrecord: record 3, byte 56: expected 99 bytes of payload",
+        ],
+        strict=False,
+    ):
+        assert line.startswith(place)
+    assert told[4:] == ["file\trecords\tfaults", "a.tfrecord\t10\t3", "b.tfrecord\t4\t1"]
+
+
+def test_quietly_only_faults_are_told(cli, write):
+    write(records(b"x"), "a.tfrecord")
+    assert cli("tfrecord", "verify", "-q", "a.tfrecord").stdout == ""
+    write(record(b"x")[:-1] + b"\xee", "a.tfrecord")
+    assert len(cli("tfrecord", "verify", "-q", "a.tfrecord").stdout.splitlines()) == 1
+
+
+def test_a_missing_file_is_said_in_one_line(cli):
+    for words in (["tfrecord", "verify"], ["tfrecord-index"]):
+        done = cli(*words, "missing.tfrecord")
+        assert (done.returncode, done.stderr) == (1, "seekset: missing.tfrecord: No such file or directory\n")
