@@ -214,15 +214,12 @@ pub fn index_tfrecord_stream(
     let verify = named(verify).or_raise(py)?;
     let (result, raised) = py.detach(|| {
         let stream = PyReader { reader, raised: RefCell::new(None) };
-        let result = match index_path {
-            Some(index) => {
-                tfrecord::write_index_for_stream(&stream, name, &index, verify).map(|records| (records, None))
-            }
-            None => {
-                let mut text = Vec::new();
-                let written = tfrecord::index_stream(&stream, name, verify, &mut text);
-                written.map(|records| (records, Some(String::from_utf8_lossy(&text).into_owned())))
-            }
+        let result = if let Some(index) = index_path {
+            tfrecord::write_index_for_stream(&stream, name, &index, verify).map(|records| (records, None))
+        } else {
+            let mut text = Vec::new();
+            let written = tfrecord::index_stream(&stream, name, verify, &mut text);
+            written.map(|records| (records, Some(String::from_utf8_lossy(&text).into_owned())))
         };
         (result, stream.raised.into_inner())
     });

@@ -4,13 +4,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use seekset_core::Error;
-use seekset_core::index::idx::{check, cover, push_line, read};
+use seekset_core::index::idx::{check, cover, push_lines, read};
 
 fuzz_target!(|bytes: &[u8]| {
     match read(bytes) {
         Ok(entries) => {
             let mut text = Vec::new();
-            entries.iter().for_each(|&entry| push_line(&mut text, entry));
+            push_lines(&mut text, &entries);
             assert_eq!(read(&text).expect("an index"), entries);
             // The index read as the data it is of: it may fit or not, but is looked at without harm.
             _ = cover(&entries, bytes.len() as u64);

@@ -7,6 +7,13 @@ use crate::scan::tfrecord::{AROUND, Entry, HEADER, frame};
 /// Records of an index whose headers are compared with the data, besides the first and the last.
 const SAMPLES: u64 = 62;
 
+/// Adds the lines of some records.
+pub fn push_lines(text: &mut Vec<u8>, entries: &[Entry]) {
+    for &entry in entries {
+        push_line(text, entry);
+    }
+}
+
 /// Adds a record's line.
 #[inline]
 pub fn push_line(text: &mut Vec<u8>, entry: Entry) {
@@ -36,16 +43,13 @@ pub fn read(text: &[u8]) -> Result<Vec<Entry>> {
     let mut entries = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count() + 1);
     let (mut rest, mut line) = (text, 1);
     while !rest.is_empty() {
-        match quick(rest) {
-            Some((entry, after)) => {
-                entries.push(entry);
-                rest = after;
-            }
-            None => {
-                let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                entries.extend(slow(&rest[..end], line)?);
-                rest = rest.get(end + 1..).unwrap_or_default();
-            }
+        if let Some((entry, after)) = quick(rest) {
+            entries.push(entry);
+            rest = after;
+        } else {
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            entries.extend(slow(&rest[..end], line)?);
+            rest = rest.get(end + 1..).unwrap_or_default();
         }
         line += 1;
     }
@@ -213,7 +217,7 @@ mod tests {
             (b"0 18\n18 4.5\n", 2, "expected a number, found '4.5'"),
             (b"0 +18\n", 1, "expected a number, found '+18'"),
             (b"0,18\n", 1, "expected a number, found '0,18'"),
-            (b"\xef\xbb\xbf0 18\n", 1, "expected a number, found '\u{feff}0'"),
+            (b"\xef\xbb\xbf0 18\n", 1, "expected a number, found '\\u{feff}0'"),
             (b"0 1\x008\n", 1, "expected a number, found '1\\08'"),
             (b"\xff 18\n", 1, "expected a number, found '\u{fffd}'"),
             (b"- 18\n", 1, "expected a number, found '-'"),
@@ -239,7 +243,7 @@ mod tests {
             .map(|(offset, size)| Entry { offset, size })
             .into();
         let mut text = Vec::new();
-        entries.iter().for_each(|&entry| push_line(&mut text, entry));
+        push_lines(&mut text, &entries);
         assert_eq!(read(&text).unwrap(), entries);
     }
 }

@@ -49,7 +49,7 @@ pub fn index_entries_from_bytes(bytes: &[u8], verify: Verify) -> Result<Vec<Entr
 pub fn index_text_from_bytes(bytes: &[u8], verify: Verify) -> Result<String> {
     let mut text = Vec::new();
     walk(&bytes, verify, &Unwatched, &mut |block| {
-        block.iter().for_each(|&entry| idx::push_line(&mut text, entry));
+        idx::push_lines(&mut text, block);
         Ok(())
     })?;
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -106,7 +106,7 @@ fn write_lines(
             let mut text = Vec::new();
             for block in blocks {
                 text.clear();
-                block.iter().for_each(|&entry| idx::push_line(&mut text, entry));
+                idx::push_lines(&mut text, &block);
                 out.write_all(&text)?;
             }
             Ok(())

@@ -244,25 +244,18 @@ impl TfRecordFile {
     pub fn with_payloads<T>(&self, rows: &[u64], work: impl FnOnce(&[&[u8]]) -> Result<T>) -> Result<T> {
         self.check_unchanged()?;
         let entries: Vec<Entry> = rows.iter().map(|&row| self.entry(row)).collect::<Result<_>>()?;
-        match self.source.in_memory() {
-            Some(bytes) => {
-                let payloads = self.look_at(bytes, rows, &entries).map_err(|e| e.in_file(&self.path))?;
-                work(&payloads)
-            }
-            None => {
-                let copies = self.copy(rows, &entries).map_err(|e| e.in_file(&self.path))?;
-                let mut rest = &copies[..];
-                let payloads: Vec<&[u8]> = entries
-                    .iter()
-                    .map(|entry| {
-                        let (frame, after) = rest.split_at(entry.size as usize);
-                        rest = after;
-                        frame::payload(frame)
-                    })
-                    .collect();
-                work(&payloads)
-            }
+        if let Some(bytes) = self.source.in_memory() {
+            let payloads = self.look_at(bytes, rows, &entries).map_err(|e| e.in_file(&self.path))?;
+            return work(&payloads);
         }
+        let copies = self.copy(rows, &entries).map_err(|e| e.in_file(&self.path))?;
+        let mut rest = &copies[..];
+        let payloads = entries.iter().map(|entry| {
+            let (frame, after) = rest.split_at(entry.size as usize);
+            rest = after;
+            frame::payload(frame)
+        });
+        work(&payloads.collect::<Vec<&[u8]>>())
     }
 
     /// The payloads of these rows where they lie, checked.

@@ -40,8 +40,11 @@ fn by_pread(bytes: &[u8], verify: Verify) -> Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// What all three ways give: entries, or the kind and the place of the fault.
-fn outcome(bytes: &[u8], verify: Verify) -> Result<Vec<Entry>, (bool, Option<u64>, Option<u64>, String)> {
+/// Whether a record is corrupt (or the file none), which one, where it starts, and the message.
+type Fault = (bool, Option<u64>, Option<u64>, String);
+
+/// What all three ways give: entries, or the fault.
+fn outcome(bytes: &[u8], verify: Verify) -> Result<Vec<Entry>, Fault> {
     let place = |error: Error| match error {
         Error::Corrupt { place, message, .. } => (true, place.record, place.offset, message),
         Error::Format { place, message, .. } => (false, place.record, place.offset, message),
@@ -235,7 +238,9 @@ fn a_survey_tells_of_every_fault_and_goes_on_where_it_can() {
     assert_eq!(faults(&vec![]), (0, vec![]));
     let flipped = |at: &[usize]| {
         let mut bytes = whole.clone();
-        at.iter().for_each(|&at| bytes[at] ^= 1);
+        for &at in at {
+            bytes[at] ^= 1;
+        }
         bytes
     };
     // Payloads of 0 and 3; the checksum of the header of 1; payload and header's checksum of 4.
@@ -281,8 +286,9 @@ proptest! {
         cut in 0_usize..4,
     ) {
         let mut bytes: Vec<u8> = payloads.iter().flat_map(|payload| record(payload)).collect();
-        if !bytes.is_empty() {
-            damage.iter().for_each(|(at, with)| { let at = at.index(bytes.len()); bytes[at] ^= with; });
+        for (at, with) in damage.iter().filter(|_| !payloads.is_empty()) {
+            let at = at.index(bytes.len());
+            bytes[at] ^= with;
         }
         bytes.truncate(bytes.len().saturating_sub(cut));
         match (reference(&bytes), outcome(&bytes, Verify::Full)) {

@@ -31,11 +31,11 @@ pub fn survey(source: &dyn Source, watch: &dyn Watch, report: &mut dyn FnMut(Err
     let mut beat = Beat::new(watch, source.len());
     loop {
         let first = walker.record;
-        let walked = walker.block();
+        let passed = walker.block();
         for fault in payload_faults(source, &walker.block, first)? {
             tell(fault, report)?;
         }
-        if let Err(fault) = walked {
+        if let Err(fault) = passed {
             tell(fault, report)?;
             let Some(entry) = whole_record(source, walker.at)? else { return Ok(walker.record + 1) };
             for fault in payload_faults(source, &[entry], walker.record)? {

@@ -47,14 +47,14 @@ pub fn walk(
     let mut beat = Beat::new(watch, source.len());
     let mut first = 0;
     loop {
-        let walked = walker.block();
+        let passed = walker.block();
         let block = &walker.block;
         if verify == Verify::Full {
             check_payloads(source, block, first)?;
         }
         take(block)?;
         first += block.len() as u64;
-        walked?;
+        passed?;
         beat.tell(walker.at)?;
         if walker.at == source.len() {
             return Ok(first);
@@ -107,9 +107,9 @@ impl<'a> Walker<'a> {
     pub fn block(&mut self) -> Result<()> {
         self.block.clear();
         let first = self.record;
-        let walked = self.fill();
+        let filled = self.fill();
         self.record = first + self.block.len() as u64;
-        walked
+        filled
     }
 
     fn fill(&mut self) -> Result<()> {
