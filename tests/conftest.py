@@ -1,5 +1,6 @@
 """Fixtures that all tests share: files, programs and the number of threads."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -94,13 +95,30 @@ def run(program, tmp_path):
     A program that crashes, fails or hangs fails the test.
     """
 
-    def run(source, *arguments):
-        command = program(source, *arguments)
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    def run(source, *arguments, **environment):
+        command, environment = program(source, *arguments), {**os.environ, **environment}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def tensorflow(run):
+    """`tensorflow(source, ...)` runs a program with `tf` in it, apart: no two users of protobuf share a process."""
+    return lambda source, *arguments: run(
+        "import tensorflow as tf\n" + textwrap.dedent(source), *arguments, TF_CPP_MIN_LOG_LEVEL="3"
+    )
+
+
+@pytest.fixture
+def dali(run):
+    """`dali(source, ...)` runs a program with DALI's `fn`, `pipeline_def` and `tfrec` in it, apart."""
+    imports = "from nvidia.dali import fn, pipeline_def, tfrecord as tfrec\n"
+    return lambda source, *arguments: run(imports + textwrap.dedent(source), *arguments)
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seekset._core import reverse_complement, set_threads, threads
+    from seekset._core import Permutation, reverse_complement, set_threads, threads
     from seekset.errors import (
         CorruptRecordError,
         DuplicateIdError,
@@ -50,6 +50,7 @@ _HOMES = {
     "FormatError": "seekset.errors",
     "MemoryLimitError": "seekset.errors",
     "MismatchError": "seekset.errors",
+    "Permutation": "seekset._core",
     "SeeksetError": "seekset.errors",
     "SeeksetWarning": "seekset.errors",
     "StaleIndexError": "seekset.errors",
@@ -78,6 +79,7 @@ __all__ = [
     "FormatError",
     "MemoryLimitError",
     "MismatchError",
+    "Permutation",
     "SeeksetError",
     "SeeksetWarning",
     "StaleIndexError",

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod errors;
 mod fasta;
 mod gather;
+mod permutation;
 mod table;
 mod tfrecord;
 mod view;
@@ -14,6 +15,8 @@ mod watch;
 mod _core {
     #[pymodule_export]
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
+    #[pymodule_export]
+    use crate::permutation::Permutation;
     #[pymodule_export]
     use crate::table::TokenTable;
     #[pymodule_export]

@@ -2,6 +2,8 @@
 
 pub mod address;
 pub mod batch;
+pub mod permutation;
 
 pub use address::Address;
 pub use batch::{Batch, Request};
+pub use permutation::Permutation;
