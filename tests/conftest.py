@@ -1,10 +1,12 @@
 """Fixtures that all tests share: files, programs and the number of threads."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from pathlib import Path
 
 import hypothesis
@@ -119,6 +121,40 @@ def dali(run):
     """`dali(source, ...)` runs a program with DALI's `fn`, `pipeline_def` and `tfrec` in it, apart."""
     imports = "from nvidia.dali import fn, pipeline_def, tfrecord as tfrec\n"
     return lambda source, *arguments: run(imports + textwrap.dedent(source), *arguments)
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """`interrupted(command)` runs a command that writes an index, and sends it Ctrl-C while the index is unfinished.
+
+    It is stopped before it gets the signal, so that it can't come to its end in between; one that has come too far by
+    then is started again.
+    """
+
+    def halted(process):
+        process.send_signal(signal.SIGSTOP)
+        while process.poll() is None:
+            if Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
+                return True
+        return False
+
+    def interrupted(command):
+        before = set(tmp_path.iterdir())
+        while True:
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            process = subprocess.Popen(command, cwd=tmp_path, **pipes)
+            while process.poll() is None and not list(tmp_path.glob(".*.part")):
+                time.sleep(0.001)
+            if halted(process) and any(part.stat().st_size < 1 << 21 for part in tmp_path.glob(".*.part")):
+                process.send_signal(signal.SIGINT)
+                process.send_signal(signal.SIGCONT)
+                return process.communicate(timeout=100), process.returncode
+            process.kill()
+            process.communicate()
+            for made in set(tmp_path.iterdir()) - before:
+                made.unlink()
+
+    return interrupted
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -42,7 +42,9 @@ def faidx(
     >>> faidx("proteins.fa").read_text().splitlines()[0]
     'seq_1\t33\t22\t20\t21'
     """
-    written, left_out = _core.faidx(path, out, like_samtools, progress)
+    written, left_out, remark = _core.faidx(path, out, like_samtools, progress)
+    if remark is not None:
+        warnings.warn(f"{path}: {remark}", SeeksetWarning, stacklevel=2)
     if left_out:
         message = f"{path}: {left_out} records were left out of {written}, because an earlier one has their name"
         warnings.warn(message, SeeksetWarning, stacklevel=2)

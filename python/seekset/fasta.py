@@ -81,6 +81,8 @@ class Fasta(Mapping[str, FastaRecord]):
         )
         if options["duplicates"] == "error":
             core.refuse_duplicates()
+        if core.remark is not None:
+            warnings.warn(f"{self._path}: {core.remark}", SeeksetWarning, stacklevel=3)
         how, why = core.origin
         if how == "memory":
             message = (
@@ -327,7 +329,7 @@ class Fasta(Mapping[str, FastaRecord]):
     def __reduce__(self) -> tuple[Any, ...]:
         index = self._options["index"]
         options = {**self._options, "index": None if index is None else Path(index).absolute()}
-        return _reopen, (self._path.absolute(), options)
+        return _reopen, (self._path.absolute(), options, self._closed)
 
     def __repr__(self) -> str:
         if self._core is None:
@@ -361,11 +363,11 @@ def _is_text(key: str) -> bool:
     return True
 
 
-def _reopen(path: Path, options: dict[str, Any]) -> Fasta:
-    """A handle from a pickle: it opens its file when it is first used."""
+def _reopen(path: Path, options: dict[str, Any], closed: bool) -> Fasta:
+    """A handle from a pickle: it opens its file when it is first used, unless it was closed."""
     fasta = Fasta.__new__(Fasta)
     fasta._path, fasta._options = path, options
-    fasta._core, fasta._closed = None, False
+    fasta._core, fasta._closed = None, closed
     return fasta
 
 

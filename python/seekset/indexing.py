@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from seekset import _core
+from seekset.errors import SeeksetError
 
-__all__ = ["IndexReport", "Progress", "index_files", "side_by_side"]
+__all__ = ["IndexFault", "IndexReport", "Progress", "index_files", "side_by_side"]
 
 _T = TypeVar("_T")
 
@@ -30,13 +31,22 @@ class IndexReport(NamedTuple):
     seconds: float
     built: bool
     repeated_ids: int
+    remark: str | None
+
+
+class IndexFault(NamedTuple):
+    """Why one file got no index."""
+
+    path: Path
+    error: SeeksetError | OSError
 
 
 class Progress:
     """Bytes done over all files; also how the workers are told to stop."""
 
     def __init__(self, files: Sequence[Path], told: Callable[[int, int], object] | None) -> None:
-        self.sizes = {file: file.stat().st_size for file in files}
+        # What is no file is told by whoever tries to read it.
+        self.sizes = {file: file.stat().st_size if file.is_file() else 0 for file in files}
         self.stop = False
         self._told = told
         self._done: dict[Path, int] = {}
@@ -82,11 +92,12 @@ def index_files(
     force: bool = False,
     verify: bool = False,
     progress: Callable[[int, int], object] | None = None,
-) -> Iterator[IndexReport]:
+) -> Iterator[IndexReport | IndexFault]:
     """Make what indexes are missing or stale and yield a report per file, as they get ready.
 
     Files are worked on side by side and each by several threads. ``force`` builds every index anew, ``verify`` reads
-    each one through and compares its checksums.
+    each one through and compares its checksums. A file that can't be indexed is a fault among the reports and does not
+    keep the others from theirs.
 
     >>> [(report.path.name, report.records) for report in index_files(["proteins.fa"])]
     [('proteins.fa', 3)]
@@ -94,7 +105,13 @@ def index_files(
     files = [Path(path) for path in paths]
     watch = Progress(files, progress)
 
-    def one(file: Path, tell: Callable[[int, int], None]) -> IndexReport:
+    def one(file: Path, tell: Callable[[int, int], None]) -> IndexReport | IndexFault:
+        try:
+            return report(file, tell)
+        except (SeeksetError, OSError) as error:
+            return IndexFault(file, error)
+
+    def report(file: Path, tell: Callable[[int, int], None]) -> IndexReport:
         start = time.perf_counter()
         core = _core.Fasta(file, index=index, force=force, allow_memory=False, progress=tell)
         seconds = time.perf_counter() - start
@@ -102,9 +119,16 @@ def index_files(
             core.verify()
         tell(1, 1)
         letters = int(np.frombuffer(cast("Any", core.lengths()), dtype="<i8").sum())
-        built = core.origin[0] == "built"
         return IndexReport(
-            file, core.index_path, len(core), letters, watch.sizes[file], seconds, built, core.repeated_ids
+            path=file,
+            index_path=core.index_path,
+            records=len(core),
+            letters=letters,
+            file_bytes=watch.sizes[file],
+            seconds=seconds,
+            built=core.origin[0] == "built",
+            repeated_ids=core.repeated_ids,
+            remark=core.remark,
         )
 
     yield from side_by_side(files, one, watch=watch)

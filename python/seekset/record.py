@@ -83,6 +83,17 @@ class FastaRecord:
         start, end, _ = slice(start, end).indices(len(self))
         return self._core.fetch_reverse_complement(self.row, start, max(start, end))
 
+    def __contains__(self, letters: object) -> bool:
+        """Whether these letters stand in the record one after another, as in a str.
+
+        >>> from seekset import Fasta
+        >>> "VLAA" in Fasta("proteins.fa")["seq_2"]
+        True
+        """
+        if not isinstance(letters, str):
+            raise TypeError(f"a record holds letters: look for a str in it, not for {type(letters).__name__}")
+        return letters in self.sequence
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.sequence)
 

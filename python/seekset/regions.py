@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Region", "parse_region"]
 
-_SPAN = re.compile(r"(?P<id>.+):(?P<first>[0-9][0-9,]*)(?:-(?P<last>[0-9][0-9,]*)?)?")
+_SPAN = re.compile(r"(?P<first>[0-9][0-9,]*)?(?:-(?P<last>[0-9][0-9,]*)?)?")
+_BRACED = re.compile(r"\{(?P<id>.+)\}(?::(?P<span>.*))?")
 
 
 class Region(NamedTuple):
@@ -27,23 +28,46 @@ class Region(NamedTuple):
 def parse_region(fasta: Fasta, text: str) -> Region:
     """Turn a region into a window; a text that is an id as it stands means the whole record.
 
+    Braces around the id, as in samtools, tell ``{chr1:5-8}``, a record of that name, from ``{chr1}:5-8``.
+
     >>> from seekset import Fasta
     >>> parse_region(Fasta("genome.fa"), "chr1:3-8")
     Region(text='chr1:3-8', row=0, start=2, end=8)
+    >>> parse_region(Fasta("genome.fa"), "{chr1}:-8")
+    Region(text='{chr1}:-8', row=0, start=0, end=8)
     """
-    span = None if text in fasta else _SPAN.fullmatch(text)
-    if span is None:
-        row = fasta.row(text)
-        return Region(text, row, 0, len(fasta[row]))
-    row = fasta.row(span["id"])
+    key, span = _parts(fasta, text)
+    row = fasta.row(key)
     length = len(fasta[row])
-    first, last = (int(number.replace(",", "")) if number else None for number in span.group("first", "last"))
-    first = first or 0
-    last = length if last is None else last
-    if not 1 <= first <= last:
-        raise MismatchError(
-            f"{fasta.path}: region {text!r}: positions count from 1 and must rise, not {first} to {last}"
-        )
+    if not span:
+        return Region(text, row, 0, length)
+    numbers = _SPAN.fullmatch(span)
+    if numbers is None or span == "-":
+        raise _wrong(fasta, text, f"expected FIRST-LAST, FIRST- or -LAST after the id, found {span!r}")
+    first, last = (int(number.replace(",", "")) if number else None for number in numbers.group("first", "last"))
+    first = 1 if first is None else first
+    if first < 1 or (last is not None and last < first):
+        end = "the end" if last is None else last
+        raise _wrong(fasta, text, f"positions count from 1 and must rise, not {first} to {end}")
     if first > length:
-        raise MismatchError(f"{fasta.path}: region {text!r} starts behind the end: {span['id']!r} has {length} letters")
-    return Region(text, row, first - 1, min(last, length))
+        raise _wrong(fasta, text, f"it starts behind the end: {key!r} has {length} letters")
+    return Region(text, row, first - 1, length if last is None else min(last, length))
+
+
+def _parts(fasta: Fasta, text: str) -> tuple[str, str]:
+    """The id in a region and what follows its colon."""
+    if text.startswith("{"):
+        braced = _BRACED.fullmatch(text)
+        if braced is None:
+            raise _wrong(fasta, text, "expected {ID} or {ID}:FIRST-LAST")
+        return braced["id"], braced["span"] or ""
+    key, colon, span = text.rpartition(":")
+    if text in fasta:
+        if colon and key in fasta:
+            raise _wrong(fasta, text, f"it names a record and a part of another; write {{{text}}} or {{{key}}}:{span}")
+        return text, ""
+    return (key, span) if key and (key in fasta or _SPAN.fullmatch(span)) else (text, "")
+
+
+def _wrong(fasta: Fasta, text: str, what: str) -> MismatchError:
+    return MismatchError(f"{fasta.path}: region {text!r}: {what}")

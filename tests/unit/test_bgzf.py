@@ -6,6 +6,7 @@ import lzma
 import os
 import struct
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -54,7 +55,10 @@ def packed(request, write, bgzip):
         data = in_small_blocks(bgzip, FILE, 50_001, empty=True)
     elif kind == "no end mark":
         data = data.removesuffix(END_MARK)
-    return seekset.Fasta(write(data, "x.fa.gz"), io="pread" if kind == "pread" else "mmap")
+    with warnings.catch_warnings():
+        if kind == "no end mark":
+            warnings.simplefilter("ignore", seekset.SeeksetWarning)
+        return seekset.Fasta(write(data, "x.fa.gz"), io="pread" if kind == "pread" else "mmap")
 
 
 # --- the same answers -----------------------------------------------------------------------------------------------
@@ -128,7 +132,10 @@ SMALL = b">a one\nMKVLA\nAGIVG\n>b\nWY\n"
 
 def outcome(path, **options):
     try:
-        with seekset.Fasta(path, **options) as fa:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", seekset.SeeksetWarning)
+            fa = seekset.Fasta(path, **options)
+        with fa:
             return fa.fetch_many(list(fa))
     except seekset.FormatError as error:
         return type(error)
@@ -177,6 +184,16 @@ def test_a_file_that_was_cut_in_a_later_block_is_an_error(write, bgzip):
     for length in (first + 1, first + 17, first + 18, first + 1000, len(packed) - 1, len(packed) - 27):
         with pytest.raises(seekset.CorruptRecordError, match="cut short"):
             seekset.Fasta(write(packed[:length], f"{length}.fa.gz"))
+
+
+@pytest.mark.parametrize("work", [seekset.Fasta, seekset.faidx])
+def test_a_file_without_its_end_mark_works_with_a_warning(write, bgzip, work):
+    path = write(bgzip.bytes(SMALL).removesuffix(END_MARK), "x.fa.gz")
+    with pytest.warns(seekset.SeeksetWarning, match=r"x\.fa\.gz: the empty block that ends .* cut short") as warned:
+        work(path)
+    assert [warning.filename for warning in warned] == [__file__]
+    with pytest.warns(seekset.SeeksetWarning):
+        assert seekset.Fasta(path).fetch_many(["b", "a"]) == ["WY", "MKVLAAGIVG"]
 
 
 def test_what_follows_the_blocks_must_be_a_block(write, bgzip):
@@ -268,6 +285,67 @@ def test_a_damaged_block_table_is_replaced(compressed, damage):
     beside = path.with_name("x.fa.gz.gzi")
     beside.unlink()
     beside.write_bytes(damage(table))
+    assert seekset.Fasta(path).fetch_many(range(5)) == list(RECORDS.values())
+    assert beside.read_bytes() == table
+
+
+def foreign(bgzip, data):
+    """The block table of another file."""
+    raw = bgzip.bytes(data).removesuffix(END_MARK)
+    starts, at, inflated = [], 0, 0
+    while at < len(raw):
+        size = struct.unpack_from("<H", raw, at + 16)[0] + 1
+        starts.append((at, inflated))
+        inflated += struct.unpack_from("<I", raw, at + size - 4)[0]
+        at += size
+    return struct.pack("<Q", len(starts) - 1) + b"".join(struct.pack("<QQ", *start) for start in starts[1:])
+
+
+OTHERS = {
+    "of one block": lambda bgzip: foreign(bgzip, SMALL),
+    "shorter": lambda bgzip: foreign(bgzip, FILE[:150_000]),
+    "longer": lambda bgzip: foreign(bgzip, FILE * 2),
+    "as long": lambda bgzip: foreign(bgzip, FILE[::-1]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("index", ["fits", "is missing"])
+def test_the_block_table_of_another_file_is_replaced(compressed, bgzip, other, index):
+    path, table = compressed
+    beside = path.with_name("x.fa.gz.gzi")
+    beside.unlink()
+    beside.write_bytes(other(bgzip))
+    if index == "is missing":
+        path.with_name("x.fa.gz.sidx").unlink()
+    assert seekset.Fasta(path).fetch_many(range(5)) == list(RECORDS.values())
+    assert beside.read_bytes() == table
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_the_block_table_of_another_file_is_stale_without_rebuild(compressed, bgzip, other):
+    path, _ = compressed
+    beside = path.with_name("x.fa.gz.gzi")
+    beside.unlink()
+    beside.write_bytes(other(bgzip))
+    with pytest.raises(seekset.StaleIndexError, match=r"x\.fa\.gz: its block table .*x\.fa\.gz\.gzi is not that of"):
+        seekset.Fasta(path, rebuild=False)
+    assert beside.read_bytes() == other(bgzip)
+
+
+def test_an_entry_of_a_large_block_table_that_is_wrong_is_mended_with_the_index(write, bgzip):
+    blocks = in_small_blocks(bgzip, FILE, 1000)
+    path = write(blocks, "x.fa.gz")
+    seekset.Fasta(path).close()
+    beside = path.with_name("x.fa.gz.gzi")
+    table = beside.read_bytes()
+    entries = list(struct.iter_unpack("<QQ", table[8:]))
+    entries[5] = (entries[5][0] + 1, entries[5][1])  # between those that are looked at
+    beside.unlink()
+    beside.write_bytes(table[:8] + b"".join(struct.pack("<QQ", *entry) for entry in entries))
+    with pytest.raises(seekset.CorruptRecordError, match="byte"):
+        seekset.Fasta(path).fetch_many(range(5))
+    path.with_name("x.fa.gz.sidx").unlink()
     assert seekset.Fasta(path).fetch_many(range(5)) == list(RECORDS.values())
     assert beside.read_bytes() == table
 

@@ -1,10 +1,8 @@
 """The command line, run as people run it: in a process of its own."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import pysam
 import pytest
@@ -73,6 +71,22 @@ def test_index_of_a_bad_file_is_one_line_and_exit_code_1(cli, tmp_path):
     expected = "seekset: bad.fa: line 2, byte 4: expected letters in a sequence line, found a NUL byte\n"
     assert (done.stdout, done.stderr) == ("", expected)
     assert list(tmp_path.iterdir()) == [tmp_path / "bad.fa"]
+
+
+def test_one_bad_file_does_not_keep_the_others_from_their_index(cli, proteins, tmp_path):
+    (tmp_path / "bad.fa").write_bytes(b">a\nA\0C\n")
+    (tmp_path / "worse.fa").write_bytes(b"AC\n")
+    (tmp_path / "q.fa").write_bytes(b">a\nAC\n")
+    done = cli("index", "p.fa", "bad.fa", "missing.fa", "q.fa", "worse.fa", ".")
+    assert done.returncode == 1
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["file", "p.fa", "q.fa"]
+    assert done.stderr.splitlines() == [
+        "seekset: bad.fa: line 2, byte 4: expected letters in a sequence line, found a NUL byte",
+        "seekset: missing.fa: No such file or directory",
+        "seekset: worse.fa: line 1, byte 0: expected '>' before any other text, found 'A'",
+        "seekset: .: Is a directory",
+    ]
+    assert (tmp_path / "q.fa.sidx").exists()
 
 
 def test_debug_shows_the_traceback(cli, tmp_path):
@@ -158,6 +172,45 @@ def test_get_of_what_is_not_there_prints_nothing_but_an_error(cli, proteins, reg
     assert message in done.stderr
 
 
+def test_get_refuses_an_id_that_names_two_records_unless_asked(cli, tmp_path):
+    (tmp_path / "twice.fa").write_bytes(b">a\nAC\n>b\nG\n>a\nT\n")
+    refused = cli("get", "twice.fa", "a")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "twice.fa: id 'a' names two records, the first at record 0, line 1, byte 0, another at" in refused.stderr
+    assert "--duplicates first" in refused.stderr
+    assert cli("get", "--duplicates", "first", "twice.fa", "a").stdout == ">a\nAC\n"
+
+
+def test_get_and_stats_use_an_index_elsewhere(cli, proteins, tmp_path):
+    assert cli("index", "-q", "-o", "there.sidx", "p.fa").returncode == 0
+    before = (tmp_path / "there.sidx").stat().st_mtime_ns
+    assert cli("get", "--index", "there.sidx", "p.fa", "seq_2").stdout == ">seq_2\nMKV\n"
+    assert cli("stats", "--index", "there.sidx", "p.fa").stdout.splitlines()[1].startswith("p.fa\t3\t23")
+    assert (tmp_path / "there.sidx").stat().st_mtime_ns == before
+    assert not (tmp_path / "p.fa.sidx").exists()
+    assert cli("stats", "--index", "there.sidx", "p.fa", "p.fa").returncode == 2
+
+
+@pytest.mark.parametrize("command", [["get", "--index", "missing/x.sidx", "p.fa", "seq_2"],
+                                     ["stats", "--index", "missing/x.sidx", "p.fa"]])  # fmt: skip
+def test_a_warning_is_one_line_on_stderr(cli, proteins, command):
+    done = cli(*command)
+    assert done.returncode == 0
+    assert done.stderr.startswith("seekset: missing/x.sidx can't be written (")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bgzip_file_without_its_end_is_told_by_every_command(cli, tmp_path, bgzip):
+    (tmp_path / "cut.fa.gz").write_bytes(bgzip.bytes(PROTEINS)[:-28])
+    told = (
+        "seekset: cut.fa.gz: the empty block that ends every BGZF file is missing: the file may have been cut short\n"
+    )
+    for command in (["index"], ["stats"], ["faidx"], ["get", "--"]):
+        done = cli(*command, "cut.fa.gz", *(["seq_2"] if command[0] == "get" else []))
+        assert (done.returncode, done.stderr) == (0, told)
+    assert cli("faidx", "-q", "cut.fa.gz").stderr == ""
+
+
 def test_get_of_nothing_is_a_usage_error(cli, proteins):
     assert cli("get", "p.fa").returncode == 2
 
@@ -191,22 +244,22 @@ def test_a_reader_that_goes_away_ends_the_command_without_a_word(proteins, tmp_p
     assert (done.stdout, done.stderr) == (">a\n141\n", "")  # killed by SIGPIPE, as `cat` would be
 
 
-def test_ctrl_c_ends_an_index_command_and_leaves_nothing_half_done(cli, tmp_path):
+COMMAND = """
+    import signal
+    from seekset.cli import main
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+    main()
+"""
+
+
+def test_ctrl_c_ends_an_index_command_and_leaves_nothing_half_done(cli, program, interrupted, tmp_path):
     path = tmp_path / "slow.fa"
     path.write_bytes(b"".join(b">%d\nA\n" % number for number in range(3_000_000)))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "seekset", "index", "slow.fa"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    while process.poll() is None and not list(tmp_path.glob(".slow.fa.sidx.*")):
-        time.sleep(0.001)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == 130
+    _, code = interrupted(program(COMMAND, "index", "slow.fa"))
+    assert code == 130
     # Whoever is quick enough may have finished the index by then; half of one is never there.
-    left = {path.name for path in tmp_path.iterdir()} - {"slow.fa"}
+    left = {path.name for path in tmp_path.iterdir()} - {"slow.fa", "program.py"}
     assert left <= {"slow.fa.sidx"}
     assert cli("index", "--verify", "-q", "slow.fa").returncode == 0
 

@@ -52,6 +52,7 @@ REFUSED = {
     "blank line first": (b">a\n\nACG\n", "record 'a'", "line 1, byte 0", "blank line in the middle"),
     "blanks inside a line": (b">a\nA C\nACG\n", "record 'a'", "line 1, byte 0", "blanks inside"),
     "trailing blanks": (b">a\nACG \nACG \n", "record 'a'", "line 1, byte 0", "blanks inside"),
+    "a line of blanks at the end": (b">a\nAC\n>b\nAC\n  \n", "record 'b'", "line 3, byte 6", "nothing but blanks"),
     "mixed line ends": (b">a\nACG\r\nACGT\n", "record 'a'", "line 1, byte 0", "mixed line ends"),
     "no name": (b">a\nAC\n>\nAC\n", "record '6'", "line 3, byte 6", "no name"),
 }
@@ -65,6 +66,13 @@ def test_what_has_no_place_in_a_fai_is_refused(write, names, data, record, place
     assert f"x.fa: {place}: {record}" in message
     assert why in message
     assert names() == ["x.fa"]
+
+
+def test_blanks_before_the_first_header_are_refused(write):
+    with pytest.raises(
+        seekset.FormatError, match=r"x\.fa: line 2, byte 1: expected '>' or an empty line, found blanks"
+    ):
+        seekset.faidx(write(b"\n \n>a\nAC\n"))
 
 
 def test_duplicate_names_are_refused_with_both_places(write, names):

@@ -357,3 +357,12 @@ def test_a_relative_path_works(write, monkeypatch):
     fa = seekset.Fasta("x.fa")
     assert fa.fetch("seq_2") == "ACGTN"
     assert fa.index_path == Path("x.fa.sidx")
+
+
+def test_letters_are_in_a_record_as_in_a_str(opened):
+    record = opened(b">a\nMKV\nLA\n>b\n")["a"]
+    for letters in ("", "M", "VL", "MKVLA", "LM", "mk", "MKVLAM", "\n", "é"):
+        assert (letters in record) == (letters in "MKVLA")
+    for wrong in (b"M", 1, None, ["M"]):
+        with pytest.raises(TypeError, match=f"look for a str in it, not for {type(wrong).__name__}"):
+            wrong in record  # noqa: B015 (it raises)

@@ -175,10 +175,13 @@ def test_relative_paths_mean_the_same_in_another_folder(write, tmp_path, monkeyp
     assert names() == ["elsewhere", "other.sidx", "x.fa"]
 
 
-def test_a_pickled_closed_handle_opens_again(opened):
+def test_a_closed_handle_stays_closed_in_its_pickle_and_its_copy(opened):
     fa = opened(FILE)
     fa.close()
-    assert pickle.loads(pickle.dumps(fa)).fetch("b") == "MK"
+    for again in (pickle.loads(pickle.dumps(fa)), copy.copy(fa)):
+        assert "closed" in repr(again)
+        with pytest.raises(ValueError, match=r"x\.fa is closed"):
+            again.fetch("b")
 
 
 def test_a_record_pickles_with_its_handle(opened):

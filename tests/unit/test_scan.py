@@ -61,6 +61,26 @@ def test_bad_bytes_are_placed_wherever_chunks_end(write, shift):
             seekset.Fasta(path)
 
 
+@pytest.mark.parametrize(
+    "data, line, byte",
+    [
+        (b">a one\rACGT\r>b\rAC\r", 1, 6),
+        (b">a\rACGT", 1, 2),
+        (b">a\nAC\n>b x\rAC\n>c\nG\n", 3, 10),
+        (b">a\r\nAC\r\n>b\r\r x\r\n", 3, 10),
+    ],
+)
+def test_a_carriage_return_that_would_swallow_what_follows_is_refused_with_the_remedy(write, data, line, byte):
+    path = write(data)
+    for work in (seekset.Fasta, seekset.faidx):
+        with pytest.raises(seekset.FormatError, match=rf"x\.fa: line {line}, byte {byte}: expected LF .* tr '"):
+            work(path)
+
+
+def test_carriage_returns_at_the_end_of_a_header_are_harmless(write):
+    assert [text for *_, text in found(write(b">a\r\r\nAC\r\r\n>b\r"))] == ["AC", ""]
+
+
 def test_the_first_fault_of_a_file_is_the_one_reported(write, threads):
     data = filler(2 * CHUNK + 100) + b"AC\0\n" + b"ACGT\n" * CHUNK + b"\0\n"
     with pytest.raises(seekset.FormatError, match=f"byte {2 * CHUNK + 102}: "):

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-__all__ = ["cli", "main", "report_error"]
+from seekset.cli.terminal import plain_warnings, show_error
+
+__all__ = ["cli", "main"]
 
 _COMMANDS = {
     "demo": "seekset.cli.demo",
@@ -52,6 +54,7 @@ def cli(**_: Any) -> None:
 
     Exit codes: 0 done, 1 something is wrong with a file, 2 the command was used wrongly, 130 interrupted.
     """
+    click.get_current_context().with_resource(plain_warnings())
 
 
 def main() -> None:
@@ -69,7 +72,7 @@ def main() -> None:
     except Exception as error:
         if debug or not _is_told(error):
             raise
-        report_error(error)
+        show_error(error)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -78,11 +81,3 @@ def _is_told(error: Exception) -> bool:
     from seekset.errors import SeeksetError
 
     return isinstance(error, (SeeksetError, OSError))
-
-
-def report_error(error: Exception) -> None:
-    """Say in one line what is wrong, and with which file."""
-    message = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        message = f"{error.filename}: {error.strerror}"
-    click.echo(f"seekset: {message}", err=True)

@@ -7,6 +7,7 @@ import warnings
 import click
 
 from seekset.cli.terminal import progress_bar
+from seekset.errors import SeeksetWarning
 
 
 @click.command(name="faidx")
@@ -21,10 +22,9 @@ def command(file: str, output: str | None, like_samtools: bool, quiet: bool) -> 
     """
     from seekset.fai import faidx
 
-    with progress_bar("indexing", quiet=quiet) as tell, warnings.catch_warnings(record=True) as met:
-        warnings.simplefilter("always")
+    with progress_bar("indexing", quiet=quiet) as tell, warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", SeeksetWarning)
         written = faidx(file, output, like_samtools=like_samtools, progress=tell)
     if not quiet:
-        for warning in met:
-            click.echo(f"seekset: {warning.message}", err=True)
         click.echo(written)

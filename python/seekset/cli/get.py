@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
+
+from seekset.cli.options import index_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +29,27 @@ _WIDTH = 60
 )
 @click.option("-w", "--width", type=click.IntRange(min=1), help="Letters per line; as in FILE unless given.")
 @click.option("-i", "--reverse-complement", is_flag=True, help="Give the reverse complement.")
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "first"]),
+    default="error",
+    show_default=True,
+    help="Where two records of FILE have one id: refuse FILE, or let the id mean the first.",
+)
+@index_option
 def command(
-    file: str, regions: tuple[str, ...], region_file: TextIO | None, width: int | None, reverse_complement: bool
+    file: str,
+    regions: tuple[str, ...],
+    region_file: TextIO | None,
+    width: int | None,
+    reverse_complement: bool,
+    duplicates: Literal["error", "first"],
+    index: str | None,
 ) -> None:
     """Print records or regions of FILE as FASTA.
 
-    A REGION is an id (seq_7) or part of a record (chr1:101-200, chr1:101-), counted from 1, both ends included, as in
-    samtools.
+    A REGION is an id (seq_7) or part of a record (chr1:101-200, chr1:101-, chr1:-200), counted from 1, both ends
+    included, as in samtools. Braces tell an id from a region where both are possible: {chr1:1-5} or {chr1}:1-5.
     """
     import signal
 
@@ -44,7 +60,7 @@ def command(
     wanted = [*regions, *(line.strip() for line in region_file or () if line.strip())]
     if not wanted:
         raise click.UsageError("give at least one id or region")
-    with Fasta(file, duplicates="first") as fasta:
+    with Fasta(file, index=index, duplicates=duplicates) as fasta:
         # All regions are understood before anything is printed.
         for region in [parse_region(fasta, text) for text in wanted]:
             click.echo(f">{region.text}{'/rc' if reverse_complement else ''}")

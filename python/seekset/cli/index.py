@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seekset.cli.terminal import amount, progress_bar, show_table
+from seekset.cli.terminal import amount, progress_bar, say, show_faults, show_table
 
 if TYPE_CHECKING:
     from seekset.indexing import IndexReport
@@ -22,24 +22,29 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], output: str | None, force: bool, verify: bool, as_json: bool, quiet: bool) -> None:
     """Index FASTA files (plain or bgzip).
 
-    Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are.
+    Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are. A file that can't be
+    indexed does not keep the others from theirs.
     """
-    from seekset.indexing import index_files
+    from seekset.indexing import IndexFault, IndexReport, index_files
 
     if output is not None and len(files) > 1:
         raise click.UsageError("-o names one index, but several files were given")
     with progress_bar("indexing", quiet=quiet or as_json) as tell:
-        reports = list(index_files(files, index=output, force=force, verify=verify, progress=tell))
-    reports.sort(key=lambda report: files.index(str(report.path)) if str(report.path) in files else 0)
+        found = list(index_files(files, index=output, force=force, verify=verify, progress=tell))
+    found.sort(key=lambda one: files.index(str(one.path)) if str(one.path) in files else 0)
+    reports = [one for one in found if isinstance(one, IndexReport)]
+    faults = [one.error for one in found if isinstance(one, IndexFault)]
     if as_json:
         _echo_json(reports)
-    elif not quiet:
+    elif reports and not quiet:
         heads = ("file", "records", "letters", "speed", "index")
         show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index_path) for r in reports])
-    for report in reports:
-        if report.repeated_ids and not quiet:
-            message = f"seekset: {report.path}: {report.repeated_ids} records have an id that an earlier one has"
-            click.echo(message, err=True)
+    for report in () if quiet else reports:
+        if report.repeated_ids:
+            say(f"{report.path}: {report.repeated_ids} records have an id that an earlier one has")
+        if report.remark is not None:
+            say(f"{report.path}: {report.remark}")
+    show_faults(faults)
 
 
 def _speed(report: IndexReport) -> str:

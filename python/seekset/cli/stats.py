@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seekset.cli.options import index_option
 from seekset.cli.terminal import show_table
 
 if TYPE_CHECKING:
@@ -17,15 +18,18 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--plot", type=click.Path(), help="Draw the distribution of lengths into this picture (one file only).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
-def command(files: tuple[str, ...], plot: str | None, as_json: bool) -> None:
+@index_option
+def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str | None) -> None:
     """Show how many records FILES have and how long they are, from their indexes."""
     from seekset.fasta import Fasta
 
     if plot is not None and len(files) > 1:
         raise click.UsageError("--plot draws one file, but several were given")
+    if index is not None and len(files) > 1:
+        raise click.UsageError("--index names one index, but several files were given")
     facts = []
     for file in files:
-        with Fasta(file, duplicates="first") as fasta:
+        with Fasta(file, index=index, duplicates="first") as fasta:
             facts.append({"file": file, **describe(fasta.lengths)})
             if plot is not None:
                 draw(fasta.lengths, file, plot)

@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-__all__ = ["amount", "progress_bar", "show_table"]
+from seekset.errors import SeeksetWarning
+
+__all__ = ["amount", "plain_warnings", "progress_bar", "say", "show_error", "show_faults", "show_table"]
+
+
+def say(text: object) -> None:
+    """Tell people one line on stderr, beside what the command prints."""
+    click.echo(f"seekset: {text}", err=True)
+
+
+def show_error(error: Exception) -> None:
+    """Say in one line what is wrong."""
+    named = isinstance(error, OSError) and error.filename is not None
+    say(f"{error.filename}: {error.strerror}" if named else error)  # type: ignore[attr-defined]
+
+
+def show_faults(faults: Sequence[Exception]) -> None:
+    """Say in one line each what is wrong with files, and end with the exit code for it; with --debug, raise them."""
+    context = click.get_current_context()
+    if faults and context.find_root().params.get("debug"):
+        raise ExceptionGroup("some files are wrong", faults)
+    for fault in faults:
+        show_error(fault)
+    if faults:
+        context.exit(1)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show seekset's warnings in one line each, without the place in the code that others want to see."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_plainly(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, SeeksetWarning):
+                say(message)
+            else:
+                show(message, category, *place, **more)
+
+        warnings.showwarning = show_plainly
+        yield
 
 
 @contextmanager

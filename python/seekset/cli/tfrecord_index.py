@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seekset.cli.terminal import amount, progress_bar, show_table
+from seekset.cli.terminal import amount, progress_bar, show_faults, show_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,6 @@ def _index_files(paths: list[Path], output: str | None, jobs: int | None, verify
     import time
     from collections.abc import Callable
 
-    from seekset.cli import report_error
     from seekset.errors import SeeksetError
     from seekset.indexing import Progress, side_by_side
     from seekset.tfrecord import beside, create_tfrecord_index
@@ -86,11 +85,7 @@ def _index_files(paths: list[Path], output: str | None, jobs: int | None, verify
     ]
     if rows and not quiet:
         show_table(("file", "records", "speed", "index"), rows)
-    faults = [error for _, error, _ in done if isinstance(error, Exception)]
-    for error in faults:
-        report_error(error)
-    if faults:
-        click.get_current_context().exit(1)
+    show_faults([error for _, error, _ in done if isinstance(error, Exception)])
 
 
 def _speed(records: int, size: int, seconds: float) -> str:

@@ -9,7 +9,7 @@ use crate::gather::{self, Kernel, Raw, layout};
 use crate::index::fai::{FaiWriter, push_line};
 use crate::index::sidx::{Builder, Sidx};
 use crate::io::mapped::Mapped;
-use crate::io::open::{Opened, beside};
+use crate::io::open::{Opened, Table, beside, open_watched};
 use crate::io::seldom::Seldom;
 use crate::io::whole::{WholeFile, folder, refuse_to_replace};
 use crate::io::{Access, Scratch, Source, Store, open_source, threads};
@@ -63,6 +63,7 @@ pub struct Fasta {
     source: Arc<dyn Source>,
     index: Sidx,
     origin: Origin,
+    remark: Option<String>,
     /// For single reads.
     seldom: Seldom,
 }
@@ -90,20 +91,24 @@ impl Fasta {
 
     /// [`Fasta::open`], watched while an index is built.
     pub fn open_watched(path: &Path, options: &OpenOptions, watch: &dyn Watch) -> Result<Self> {
-        let opened = open_source(path, options.access)?;
+        let table = if options.build { Table::Sampled } else { Table::Kept };
+        let mut opened = open_watched(path, options.access, table, watch)?;
         let index_path = options.index.clone().unwrap_or_else(|| beside(path, ".sidx"));
         let found = if options.force { Err(None) } else { find_index(&index_path, &opened) };
         let (index, origin) = match found {
             Ok(index) => (index, Origin::Found),
-            Err(because) if options.build => build_index(path, &index_path, &opened, options, because, watch)?,
+            Err(because) if options.build => {
+                opened = open_watched(path, options.access, Table::Compared, watch)?;
+                build_index(path, &index_path, &opened, options, because, watch)?
+            }
             Err(because) => {
                 let because = because.unwrap_or_else(|| "there is none".to_owned());
                 let message = format!("its index {} can't be used: {because}", index_path.display());
                 return Err(Error::stale(message).in_file(path));
             }
         };
-        let source = opened.source;
-        Ok(Self { path: path.to_owned(), index_path, source, index, origin, seldom: Seldom::new() })
+        let Opened { source, remark, .. } = opened;
+        Ok(Self { path: path.to_owned(), index_path, source, index, origin, remark, seldom: Seldom::new() })
     }
 
     /// How many records there are.
@@ -134,6 +139,12 @@ impl Fasta {
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// What is odd about the file and no reason not to read it.
+    #[must_use]
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// An error with both places if an id names two records.
@@ -300,12 +311,12 @@ fn build_index(
     };
     let spill = if whole.is_ok() { folder(index_path).to_owned() } else { std::env::temp_dir() };
     let source = &*opened.source;
-    let mut builder = Builder::new(source, &spill)?;
+    let mut builder = Builder::new(source, &spill, watch)?;
     fasta::scan(source, threads::threads(), watch, &mut builder).map_err(|e| e.in_file(path))?;
     source.check_unchanged().map_err(|e| e.in_file(path))?;
     match whole {
         Ok(mut file) => {
-            builder.finish(&opened.fingerprint, &mut file, watch).map_err(|e| e.in_file(index_path))?;
+            builder.finish(&opened.fingerprint, &mut file).map_err(|e| e.in_file(index_path))?;
             file.publish()?;
             // Compared again: somebody else may have put another index there since.
             let index = find_index(index_path, opened).map_err(|why| {
@@ -316,13 +327,24 @@ fn build_index(
         }
         Err(because) => {
             let mut bytes = Vec::new();
-            builder.finish(&opened.fingerprint, &mut bytes, watch)?;
+            builder.finish(&opened.fingerprint, &mut bytes)?;
             Ok((Sidx::open(Store::memory(&bytes))?, Origin::Memory { because }))
         }
     }
 }
 
-/// Writes the `.fai` of a FASTA file (and, for BGZF, its `.gzi`) and returns its path and how many records it left out.
+/// What became of a `.fai`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaiReport {
+    /// Where it was written.
+    pub path: PathBuf,
+    /// How many records it leaves out.
+    pub left_out: u64,
+    /// What is odd about the FASTA file and no reason not to read it.
+    pub remark: Option<String>,
+}
+
+/// Writes the `.fai` of a FASTA file and, for BGZF, its `.gzi`.
 ///
 /// What samtools would silently lose is refused, unless `like_samtools` asks for exactly that.
 ///
@@ -332,16 +354,16 @@ fn build_index(
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("two.fa");
 /// std::fs::write(&path, b">a\nACGT\nAC\n>b\nGG\n")?;
-/// let (fai, left_out) = faidx(&path, None, false, &Unwatched)?;
-/// assert_eq!(std::fs::read_to_string(fai)?, "a\t6\t3\t4\t5\nb\t2\t14\t2\t3\n");
-/// assert_eq!(left_out, 0);
+/// let fai = faidx(&path, None, false, &Unwatched)?;
+/// assert_eq!(std::fs::read_to_string(fai.path)?, "a\t6\t3\t4\t5\nb\t2\t14\t2\t3\n");
+/// assert_eq!(fai.left_out, 0);
 ///
 /// std::fs::write(&path, b">a\nAC\nACGT\n")?;
 /// assert!(faidx(&path, None, false, &Unwatched).is_err()); // lines differ in length
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<(PathBuf, u64)> {
-    let opened = open_source(path, Access::Mmap)?;
+pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn Watch) -> Result<FaiReport> {
+    let opened = open_watched(path, Access::Mmap, Table::Compared, watch)?;
     let given = out.is_some();
     let out = out.map_or_else(|| beside(path, ".fai"), Path::to_owned);
     refuse_to_replace(&out, Some(path), ".fai", |start| {
@@ -351,7 +373,7 @@ pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn W
     let write = if like_samtools { write_fai_like_samtools } else { write_fai };
     let left_out =
         write(&*opened.source, &out, watch).map_err(|e| fasta::with_lines(e, &*opened.source).in_file(path))?;
-    Ok((out, left_out))
+    Ok(FaiReport { path: out, left_out, remark: opened.remark })
 }
 
 fn write_fai(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {

@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 use seekset_core::Result;
-use seekset_core::fasta::{Fasta as Core, OpenOptions, Origin};
+use seekset_core::fasta::{FaiReport, Fasta as Core, OpenOptions, Origin};
 use seekset_core::gather::complement::COMPLEMENT;
 use seekset_core::index::Sidx;
 use seekset_core::io::threads as core_threads;
 use seekset_core::plan::Request;
+use seekset_core::watch::Watch;
 
 use crate::errors::OrRaise;
 use crate::gather::{self, Encoding, Shape, Wanted};
@@ -82,6 +83,12 @@ impl Fasta {
     #[getter]
     fn index_path(&self) -> PathBuf {
         self.inner.index_path().to_owned()
+    }
+
+    /// What is odd about the file and no reason not to read it, or None.
+    #[getter]
+    fn remark(&self) -> Option<&str> {
+        self.inner.remark()
     }
 
     /// How many records have an id that an earlier one has.
@@ -244,7 +251,7 @@ fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyString>> 
     Ok(PyString::new(py, letters))
 }
 
-/// Writes the `.fai` of a FASTA file; returns its path and how many records were left out.
+/// Writes the `.fai` of a FASTA file; returns its path, how many records were left out, and what is odd about the file.
 #[pyfunction]
 #[pyo3(signature = (path, out=None, like_samtools=false, progress=None))]
 pub fn faidx(
@@ -253,8 +260,10 @@ pub fn faidx(
     out: Option<PathBuf>,
     like_samtools: bool,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(PathBuf, u64)> {
-    watched(py, progress.as_ref(), |watch| seekset_core::fasta::faidx(&path, out.as_deref(), like_samtools, watch))
+) -> PyResult<(PathBuf, u64, Option<String>)> {
+    let write = |watch: &dyn Watch| seekset_core::fasta::faidx(&path, out.as_deref(), like_samtools, watch);
+    let FaiReport { path, left_out, remark } = watched(py, progress.as_ref(), write)?;
+    Ok((path, left_out, remark))
 }
 
 /// Name, length, offset, letters per line, bytes per line.

@@ -6,12 +6,13 @@ use libfuzzer_sys::fuzz_target;
 use seekset_core::Result;
 use seekset_core::io::Store;
 use seekset_core::io::gzi::Gzi;
+use seekset_core::watch::Unwatched;
 use seekset_core::io::bgzf::{Bgzf, parse_block};
 use seekset_core::io::{Scratch, Source};
 
 fn open(file: &[u8]) -> Result<Bgzf> {
     let raw = file.to_vec();
-    let table = Gzi::build(&raw)?;
+    let table = Gzi::build(&raw, &Unwatched)?;
     Bgzf::new(Box::new(raw), Gzi::open(Store::memory(&table))?)
 }
 

@@ -110,6 +110,8 @@ fn refuse(record: &Record, id: &str) -> Option<Error> {
         )
     } else if lines.lines == 0 {
         ("it has no sequence", "--like-samtools leaves it out")
+    } else if lines.loose {
+        ("it has a line that holds nothing but blanks", "samtools fails on some of these")
     } else if record.unnamed {
         ("its header has no name", "--like-samtools writes a line without a name")
     } else {
@@ -119,6 +121,21 @@ fn refuse(record: &Record, id: &str) -> Option<Error> {
         "record '{id}' has no place in a .fai: {what}; mend the file, or use its .sidx, which holds it ({samtools})"
     );
     Some(Error::format(record.header_offset, message))
+}
+
+/// An error if anything but empty lines stands before the first header, as samtools has it.
+fn refuse_blanks_before(source: &dyn Source, header: u64) -> Result<()> {
+    let mut scratch = Scratch::default();
+    let before = source.bytes(0..header, &mut scratch)?;
+    let mut at = 0;
+    for line in before.split(|&byte| byte == b'\n') {
+        if !matches!(line, b"" | b"\r") {
+            let message = "expected '>' or an empty line, found blanks; remove them (samtools fails on them too)";
+            return Err(Error::format(at, message));
+        }
+        at += line.len() as u64 + 1;
+    }
+    Ok(())
 }
 
 /// Writes a `.fai` while a file is scanned.
@@ -186,6 +203,9 @@ impl Sink for FaiWriter<'_> {
     type Rows = FaiRows;
 
     fn take(&mut self, rows: FaiRows) -> Result<()> {
+        if let Some(&first) = rows.offsets.first().filter(|_| self.offsets.is_empty()) {
+            refuse_blanks_before(self.source, first)?;
+        }
         if let Some(refusal) = rows.refusal {
             return Err(refusal);
         }

@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 /// The first bytes of every gzip member.
 pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// The empty block that writers put at the end, so that readers can tell a whole file from a cut one.
+pub const END_MARK: [u8; 28] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0\x1b\0\x03\0\0\0\0\0\0\0\0\0";
+
 const TRAILER: usize = 8;
 
 /// One block, as its header and trailer describe it.
@@ -72,11 +75,22 @@ fn is_empty(block: &[u8], info: BlockInfo, at: u64, decompressor: &mut Decompres
     Err(Error::corrupt(at, "a block claims to be empty and is not"))
 }
 
-/// Walks over all blocks from `at` on, without inflating: `found` gets each block's offset, size and inflated size.
-pub(crate) fn walk(raw: &dyn Source, mut at: u64, mut found: impl FnMut(u64, u64, u64) -> Result<()>) -> Result<()> {
+/// Whether the compressed bytes end as they should.
+pub(crate) fn has_end_mark(raw: &dyn Source) -> Result<bool> {
+    let Some(start) = raw.len().checked_sub(END_MARK.len() as u64) else { return Ok(false) };
+    Ok(raw.bytes(start..raw.len(), &mut Scratch::default())? == END_MARK)
+}
+
+/// Walks over the blocks that start in `span`, without inflating: `found` gets each one's offset, size and inflated size.
+pub(crate) fn walk(
+    raw: &dyn Source,
+    span: Range<u64>,
+    mut found: impl FnMut(u64, u64, u64) -> Result<()>,
+) -> Result<()> {
+    let mut at = span.start;
     let mut scratch = Scratch::default();
     let mut decompressor = Decompressor::new();
-    while at < raw.len() {
+    while at < span.end {
         let head = raw.bytes(at..raw.len().min(at + (1 << 16)), &mut scratch)?;
         let info = parse_block(head, at)?.ok_or_else(|| not_bgzf(at))?;
         let block = head.get(..info.size).ok_or_else(|| {

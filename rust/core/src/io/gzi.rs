@@ -8,6 +8,10 @@ use std::io::Write;
 use super::bgzf::{Span, walk};
 use super::{Source, Store};
 use crate::error::{Error, Result};
+use crate::watch::{Beat, Watch};
+
+/// How many entries are looked at before a table is believed.
+const SAMPLES: usize = 16;
 
 /// The blocks of a BGZF file.
 #[derive(Debug, Clone)]
@@ -43,10 +47,12 @@ impl Gzi {
     }
 
     /// Finds the blocks of a compressed source by walking over their headers, without inflating any.
-    pub fn build(raw: &dyn Source) -> Result<Vec<u8>> {
+    pub fn build(raw: &dyn Source, watch: &dyn Watch) -> Result<Vec<u8>> {
+        let mut beat = Beat::new(watch, raw.len());
         let mut text = vec![0; 8];
         let mut inflated = 0_u64;
-        walk(raw, 0, |at, _, size| {
+        walk(raw, 0..raw.len(), |at, _, size| {
+            beat.tell(0)?; // nothing is read yet, but whoever wants to stop is heard
             // Whoever starts at 0 passes over empty blocks by himself: the first block with bytes needs no entry.
             if inflated > 0 && size > 0 {
                 text.write_all(&at.to_le_bytes())?;
@@ -92,13 +98,38 @@ impl Gzi {
         Ok(Span { compressed: start[0]..next[0], inflated: start[1]..next[1] })
     }
 
+    /// Whether the table is that of `raw`, as far as some entries all over it and its end can tell.
+    pub(crate) fn fits(&self, raw: &dyn Source) -> bool {
+        let last = self.pairs().len();
+        let step = last.div_ceil(SAMPLES).max(1);
+        (0..last).step_by(step).chain([last]).all(|number| self.leads_to_a_block(number, raw).unwrap_or(false))
+    }
+
+    /// Whether entry `number` is followed by one block of the size it says, and empty ones, up to the next entry.
+    fn leads_to_a_block(&self, number: usize, raw: &dyn Source) -> Result<bool> {
+        let Some([start, inflated]) = self.start(number) else { return Ok(false) };
+        let next = self.start(number + 1);
+        let end = next.map_or(raw.len(), |next| next[0]);
+        let (mut at, mut size) = (start, 0);
+        walk(raw, start..end, |block, bytes, more| {
+            at = block + bytes;
+            if more > 0 && size > 0 {
+                return Err(Error::stale("its .gzi leaves out a block"));
+            }
+            size += more;
+            Ok(())
+        })?;
+        let all = next.map_or(number == 0 || size > 0, |next| next[1] - inflated == size);
+        Ok(at == end && all)
+    }
+
     /// How many bytes `raw` inflates to: what the last entry says and the blocks from there on add.
     pub(crate) fn inflated_len(&self, raw: &dyn Source) -> Result<u64> {
         let [at, mut len] = self.start(self.pairs().len()).unwrap_or_default();
         if at > 0 && at >= raw.len() {
             return Err(Error::stale("its .gzi leads beyond its end; delete the .gzi"));
         }
-        walk(raw, at, |block, _, size| {
+        walk(raw, at..raw.len(), |block, _, size| {
             if block == at && at > 0 && size == 0 {
                 return Err(Error::stale("the last entry of its .gzi leads to an empty block; delete the .gzi"));
             }

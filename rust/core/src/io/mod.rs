@@ -20,6 +20,6 @@ pub mod whole;
 pub mod zidx;
 
 pub use fingerprint::Fingerprint;
-pub use open::{Access, open_source};
+pub use open::{Access, Table, open_source};
 pub use source::{Scratch, Source};
 pub use store::Store;

@@ -15,6 +15,7 @@ use super::source::{Scratch, Source};
 use super::store::Store;
 use super::whole::WholeFile;
 use crate::error::{Error, Result};
+use crate::watch::{Unwatched, Watch};
 
 /// How bytes are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,14 +39,26 @@ impl FromStr for Access {
     }
 }
 
+/// How far the `.gzi` of a BGZF file is believed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Table {
+    /// It is used if it fits as far as a few looks tell, and made anew if not.
+    #[default]
+    Sampled,
+    /// It is compared block by block, for those who are about to read the whole file.
+    Compared,
+    /// It is used if it fits; if not, that is an error.
+    Kept,
+}
+
 /// An open file: its uncompressed bytes and what it looked like.
 pub struct Opened {
     /// The uncompressed bytes.
     pub source: Arc<dyn Source>,
     /// Of the file as it lies on disk.
     pub fingerprint: Fingerprint,
-    /// Where the block table of a BGZF file was written, if it is one and the folder could be written.
-    pub gzi: Option<PathBuf>,
+    /// What is odd about the file and no reason not to read it.
+    pub remark: Option<String>,
 }
 
 struct Shared(Arc<Mapped>);
@@ -70,6 +83,11 @@ impl Source for Shared {
 
 /// Opens a plain or BGZF-compressed file. A BGZF file's `.gzi` is used if it fits and made if it does not.
 pub fn open_source(path: &Path, access: Access) -> Result<Opened> {
+    open_watched(path, access, Table::default(), &Unwatched)
+}
+
+/// [`open_source`], with a say in what becomes of a `.gzi`, and watched while one is made.
+pub fn open_watched(path: &Path, access: Access, table: Table, watch: &dyn Watch) -> Result<Opened> {
     let (raw, fingerprint, start): (Box<dyn Source>, _, _) = match access {
         Access::Mmap => {
             let mapped = Mapped::open(path)?;
@@ -84,11 +102,13 @@ pub fn open_source(path: &Path, access: Access) -> Result<Opened> {
     };
     refuse_foreign(start).map_err(|e| e.in_file(path))?;
     if !start.starts_with(&GZIP_MAGIC) {
-        return Ok(Opened { source: raw.into(), fingerprint, gzi: None });
+        return Ok(Opened { source: raw.into(), fingerprint, remark: None });
     }
-    let (blocks, gzi) = blocks(&*raw, path, &fingerprint).map_err(|e| e.in_file(path))?;
+    let blocks = blocks(&*raw, path, &fingerprint, table, watch).map_err(|e| e.in_file(path))?;
+    let remark = (!bgzf::has_end_mark(&*raw).map_err(|e| e.in_file(path))?)
+        .then(|| "the empty block that ends every BGZF file is missing: the file may have been cut short".to_owned());
     let source = Bgzf::new(raw, blocks).map_err(|e| e.in_file(path))?;
-    Ok(Opened { source: Arc::new(source), fingerprint, gzi })
+    Ok(Opened { source: Arc::new(source), fingerprint, remark })
 }
 
 fn look(guarded: &Guarded) -> Result<(Fingerprint, [u8; 6])> {
@@ -121,32 +141,39 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn blocks(raw: &dyn Source, path: &Path, fingerprint: &Fingerprint) -> Result<(Gzi, Option<PathBuf>)> {
+fn blocks(raw: &dyn Source, path: &Path, seen: &Fingerprint, table: Table, watch: &dyn Watch) -> Result<Gzi> {
     let mut scratch = Scratch::default();
     let head = raw.bytes(0..raw.len().min(1 << 16), &mut scratch)?;
     bgzf::parse_block(head, 0)?.ok_or_else(|| bgzf::not_bgzf(0))?;
     let gzi_path = beside(path, ".gzi");
-    if let Some(known) = usable(raw, &gzi_path, fingerprint) {
-        return Ok((known, Some(gzi_path)));
+    let there = Mapped::open(&gzi_path).ok();
+    if let Some(known) = there.as_ref().filter(|_| table != Table::Compared).and_then(|there| usable(raw, there, seen))
+    {
+        return Ok(known);
     }
-    let bytes = Gzi::build(raw)?;
-    let written = WholeFile::create(&gzi_path).and_then(|mut file| {
-        std::io::Write::write_all(&mut file, &bytes).map_err(|e| Error::io(&gzi_path, e))?;
-        file.publish()
-    });
-    // A folder that can't be written is no reason not to read: the table then lives in memory.
-    let store = Store::memory(&bytes);
-    Ok((Gzi::open(store)?, written.ok()))
+    if there.is_some() && table == Table::Kept {
+        return Err(Error::stale(format!("its block table {} is not that of the file", gzi_path.display())));
+    }
+    let bytes = Gzi::build(raw, watch)?;
+    if !there.is_some_and(|there| there.as_bytes() == bytes && is_newer(&there, seen)) {
+        // A folder that can't be written is no reason not to read.
+        let _ = WholeFile::create(&gzi_path).and_then(|mut file| {
+            std::io::Write::write_all(&mut file, &bytes)?;
+            file.publish()
+        });
+    }
+    Gzi::open(Store::memory(&bytes))
 }
 
-/// The `.gzi` beside the file, if it is no older than the file and its last entry leads exactly to the file's end.
-fn usable(raw: &dyn Source, path: &Path, fingerprint: &Fingerprint) -> Option<Gzi> {
-    let mapped = Mapped::open(path).ok()?;
-    if mapped.guarded().mtime_ns() < fingerprint.mtime_ns {
-        return None;
-    }
-    let gzi = Gzi::open(Store::File(mapped)).ok()?;
-    gzi.inflated_len(raw).is_ok().then_some(gzi)
+/// What lies beside the file as its table, if it is no older than the file and fits it.
+fn usable(raw: &dyn Source, there: &Arc<Mapped>, seen: &Fingerprint) -> Option<Gzi> {
+    let gzi = Gzi::open(Store::File(Arc::clone(there))).ok().filter(|_| is_newer(there, seen))?;
+    gzi.fits(raw).then_some(gzi)
+}
+
+/// Whether a table is no older than the file it is for.
+fn is_newer(there: &Mapped, seen: &Fingerprint) -> bool {
+    there.guarded().mtime_ns() >= seen.mtime_ns
 }
 
 #[cfg(test)]
@@ -193,7 +220,7 @@ mod tests {
                 assert_eq!((opened.source.len(), opened.fingerprint.size), (bytes.len() as u64, bytes.len() as u64));
                 assert_eq!(opened.source.bytes(0..bytes.len() as u64, &mut Scratch::default()).unwrap(), bytes);
                 assert!(opened.source.bytes(0..bytes.len() as u64 + 1, &mut Scratch::default()).is_err());
-                assert_eq!(opened.gzi, None);
+                assert_eq!(opened.remark, None);
             }
         }
     }

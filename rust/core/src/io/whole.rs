@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all: written beside their name, then renamed.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -45,12 +45,6 @@ impl Write for WholeFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
-    }
-}
-
-impl Seek for WholeFile {
-    fn seek(&mut self, pos: io::SeekFrom) -> io::Result<u64> {
-        self.out.seek(pos)
     }
 }
 

@@ -8,6 +8,7 @@ use seekset_core::io::Store;
 use seekset_core::io::bgzf::{Bgzf, parse_block};
 use seekset_core::io::gzi::Gzi;
 use seekset_core::io::{Access, Scratch, Source, open_source};
+use seekset_core::watch::Unwatched;
 use seekset_core::{Error, Result};
 
 use crate::generate::cases;
@@ -16,7 +17,7 @@ use crate::samples::{END_MARK, Sample, block, blocks};
 /// The uncompressed bytes of a compressed file in memory.
 fn open(file: &[u8]) -> Result<Bgzf> {
     let raw = file.to_vec();
-    let table = Gzi::build(&raw)?;
+    let table = Gzi::build(&raw, &Unwatched)?;
     Bgzf::new(Box::new(raw), Gzi::open(Store::memory(&table))?)
 }
 
@@ -81,7 +82,7 @@ proptest! {
         }
         expected.insert(0, expected.len() as u64 / 2);
         let expected: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
-        prop_assert_eq!(Gzi::build(&[blocks.concat().as_slice(), END_MARK].concat()).expect("a table"), expected);
+        prop_assert_eq!(Gzi::build(&[blocks.concat().as_slice(), END_MARK].concat(), &Unwatched).expect("a table"), expected);
     }
 
     #[test]
@@ -120,7 +121,7 @@ proptest! {
         damage in vec((any::<Index>(), any::<u8>()), 0..3),
     ) {
         let file = blocks(&data, &sizes, 6).concat();
-        let mut table = Gzi::build(&file).expect("a table");
+        let mut table = Gzi::build(&file, &Unwatched).expect("a table");
         for (at, byte) in damage {
             *at.get_mut(&mut table) = byte;
         }
@@ -196,7 +197,7 @@ fn no_single_byte_of_a_table_can_be_changed_unnoticed() {
     let data = b">a\nACGTACGTAAAAAAAAAAAAAAAAAAAA\n";
     for size in [10, 20, data.len()] {
         let file = [&*blocks(data, &[size], 6).concat(), END_MARK].concat();
-        let table = Gzi::build(&file).expect("a table");
+        let table = Gzi::build(&file, &Unwatched).expect("a table");
         for (at, byte) in (0..table.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
             let mut damaged = table.clone();
             damaged[at] = byte;
@@ -225,14 +226,17 @@ fn a_file_is_opened_with_its_table_or_without() {
     let sample =
         Sample::named("sample.fa.gz", &[blocks(&data, &[100, 0, 7], 6).concat().as_slice(), END_MARK].concat());
     let table = sample.path().with_extension("gz.gzi");
-    let beyond: Vec<u8> = [1_u64, 1 << 20, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
-    for start in [None, Some(b"nonsense".to_vec()), Some(beyond)] {
+    let expected = Gzi::build(&std::fs::read(sample.path()).expect("a file"), &Unwatched).expect("a table");
+    let words = |words: &[u64]| Some(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+    // None, nonsense, one that leads beyond the end, that of a file of one block, one that has lost its last entry.
+    let cut = [&(expected.len() as u64 / 16 - 1).to_le_bytes(), &expected[8..expected.len() - 16]].concat();
+    for start in [None, Some(b"nonsense".to_vec()), words(&[1, 1 << 20, 0]), words(&[0]), Some(cut)] {
         if let Some(bytes) = start {
             std::fs::write(&table, bytes).expect("a file");
         }
         for access in [Access::Mmap, Access::Pread] {
             let opened = open_source(&sample.path(), access).expect("a BGZF file");
-            assert_eq!(opened.gzi.as_deref(), Some(&*table));
+            assert_eq!((std::fs::read(&table).expect("a table"), opened.remark), (expected.clone(), None));
             assert_eq!(all(&*opened.source).expect("bytes"), data);
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use seekset_core::Error;
-use seekset_core::fasta::faidx;
+use seekset_core::fasta::{FaiReport, faidx};
 use seekset_core::index::fai::{FaiEntry, read};
 use seekset_core::watch::Unwatched;
 
@@ -31,8 +31,14 @@ fn line(record: &Record, name: &str) -> String {
 }
 
 /// Every record has a line of its own.
-fn strict(records: &[Record]) -> Outcome {
-    let misfit = |record: &&Record| !record.is_even() || record.letters().is_empty() || record.unnamed;
+fn strict(file: &[u8], records: &[Record]) -> Outcome {
+    let before = &file[..records.first().map_or(0, |first| first.header_offset as usize)];
+    let mut blank = before.split_inclusive(|&byte| byte == b'\n').filter(|line| ![&b"\n"[..], b"\r\n"].contains(line));
+    if let Some(line) = blank.next() {
+        return Outcome::Refused(line.as_ptr() as u64 - before.as_ptr() as u64);
+    }
+    let misfit =
+        |record: &&Record| !record.is_even() || record.loose() || record.letters().is_empty() || record.unnamed;
     if let Some(record) = records.iter().find(misfit) {
         return Outcome::Refused(record.header_offset);
     }
@@ -47,7 +53,9 @@ fn strict(records: &[Record]) -> Outcome {
 
 fn outcome(path: &Path, like_samtools: bool) -> Outcome {
     match faidx(path, None, like_samtools, &Unwatched) {
-        Ok((written, left_out)) => Outcome::Written(std::fs::read_to_string(written).expect("text"), left_out),
+        Ok(FaiReport { path, left_out, .. }) => {
+            Outcome::Written(std::fs::read_to_string(path).expect("text"), left_out)
+        }
         Err(Error::Format { place, .. }) => Outcome::Refused(place.offset.expect("an offset")),
         Err(Error::Duplicate { id, places, .. }) => {
             Outcome::Duplicate(id, places.map(|place| (place.record.expect("a row"), place.offset.expect("an offset"))))
@@ -72,7 +80,7 @@ proptest! {
         let sample = Sample::new(&file);
         let fai = sample.path().with_extension("fa.fai");
         let found = outcome(&sample.path(), false);
-        prop_assert_eq!(&found, &strict(&records));
+        prop_assert_eq!(&found, &strict(&file, &records));
         match found {
             Outcome::Written(text, _) => {
                 prop_assert_eq!(written(&read(text.as_bytes()).expect("a .fai")), &*text);

@@ -65,8 +65,10 @@ fn only_blanks(line: &[u8]) -> Result<(), usize> {
 fn header(line: &[u8], start: u64) -> Result<Record, usize> {
     let text = &without_end(line)[1..];
     let nul = text.iter().position(|&byte| byte == 0);
+    let last = text.iter().rposition(|&byte| byte != b'\r').unwrap_or(0);
+    let carriage = text[..last].iter().position(|&byte| byte == b'\r');
     let not_text = std::str::from_utf8(text).err().map(|e| e.valid_up_to());
-    if let Some(place) = nul.into_iter().chain(not_text).min() {
+    if let Some(place) = nul.into_iter().chain(not_text).chain(carriage).min() {
         return Err(1 + place);
     }
     let text = String::from_utf8(text.to_vec()).expect("just checked");
@@ -128,6 +130,11 @@ impl Record {
         let Some(first) = full.first() else { return false };
         let unlike = |line: &&Line| line.bytes == first.bytes && line.letters.len() != first.letters.len();
         full.iter().any(|line| !line.tidy || unlike(line))
+    }
+
+    /// A line holds nothing but blanks.
+    pub fn loose(&self) -> bool {
+        self.lines.iter().any(|line| line.letters.is_empty() && !line.tidy)
     }
 
     pub fn is_even(&self) -> bool {

@@ -77,6 +77,10 @@ fn offences_are_found_where_they_are() {
         (b">a\xff\0\n", 2),
         (b">a\0\xff\n", 2),
         (b">a\n>\xc3\nACGT\0", 4),
+        (b">a\rACGT\r>b\rAC\r", 2),
+        (b">a b\rACGT", 4),
+        (b">a\r\r\nAC\n>b\r\rx\n", 10),
+        (b">a\r\0\n", 2),
     ] {
         let found = scan(&file.to_vec(), 1).expect_err("an offence");
         assert_eq!(found.offset, offset, "{:?}", String::from_utf8_lossy(file));

@@ -20,6 +20,8 @@ pub struct Found {
     pub first_at: u64,
     pub first_shape: (u64, u64),
     pub even: bool,
+    /// Whether a line of it holds nothing but blanks.
+    pub loose: bool,
     /// How its lines differ.
     pub uneven: Vec<&'static str>,
 }
@@ -47,6 +49,7 @@ impl Rows for All {
             first_at: lines.first_at,
             first_shape: (lines.first.bases, lines.first.bytes),
             even: lines.uneven.is_even(),
+            loose: lines.loose,
             uneven: uneven(lines.uneven.ragged, lines.uneven.blank, lines.uneven.spaced),
         });
     }
@@ -93,6 +96,7 @@ fn found(record: &reference::Record) -> Found {
         first_at,
         first_shape,
         even: record.is_even(),
+        loose: record.loose(),
         uneven: uneven(record.ragged(), record.blank(), record.spaced()),
     }
 }

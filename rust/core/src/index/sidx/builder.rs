@@ -60,6 +60,7 @@ impl Rows for SidxRows {
 /// Collects scanned rows in bounded memory and writes them as an index.
 pub struct Builder<'a> {
     source: &'a dyn Source,
+    beat: Beat<'a>,
     id_ends: Spool,
     id_bytes: Spool,
     numbers: [Spool; 3],
@@ -73,11 +74,12 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for the records of `source` that spills to unnamed files in `folder`.
-    pub fn new(source: &'a dyn Source, folder: &Path) -> Result<Self> {
+    /// A builder for the records of `source` that spills to unnamed files in `folder` and is watched by `watch`.
+    pub fn new(source: &'a dyn Source, folder: &Path, watch: &'a dyn Watch) -> Result<Self> {
         let spool = || Spool::new(folder, COLUMN_IN_MEMORY);
         let mut builder = Self {
             source,
+            beat: Beat::new(watch, source.len()),
             id_ends: spool(),
             id_bytes: spool(),
             numbers: [spool(), spool(), spool()],
@@ -104,7 +106,8 @@ impl<'a> Builder<'a> {
         };
         for (row, span) in std::mem::take(&mut rows.uneven) {
             ends.resize(row, count(&self.marks)?);
-            let found = marks(self.source, span)?;
+            let end = span.end;
+            let found = marks(self.source, span, || self.beat.tell(end))?;
             rows.check[row] ^= check_marks(&found);
             self.marks.append(bytemuck::cast_slice(&found))?;
         }
@@ -113,8 +116,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes the index to `out`.
-    pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write, watch: &dyn Watch) -> Result<()> {
-        let mut beat = Beat::new(watch, self.source.len());
+    pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write) -> Result<()> {
+        let mut beat = self.beat;
         let rows = self.sorter.rows();
         let (mut hashes, mut slots) =
             (Spool::new(&self.folder, COLUMN_IN_MEMORY), Spool::new(&self.folder, COLUMN_IN_MEMORY));

@@ -24,19 +24,34 @@ impl<'a> Header<'a> {
             .ok_or_else(|| Error::format(offset, "expected a header line that starts with '>'"))?;
         let text = trim_line_end(text);
         let at = offset + 1;
-        let wrong = |bad: usize, what: &str| {
-            Err(Error::format(at + bad as u64, format!("expected text in UTF-8 in a header, found {what}")))
-        };
         let valid = std::str::from_utf8(text);
         let readable = valid.as_ref().map_or_else(std::str::Utf8Error::valid_up_to, |text| text.len());
-        if let Some(nul) = memchr::memchr(0, &text[..readable]) {
-            return wrong(nul, "a NUL byte");
+        if let Some(odd) = memchr::memchr2(0, b'\r', &text[..readable]).filter(|&odd| is_wrong(&text[odd..])) {
+            return Err(wrong(at + odd as u64, text[odd]));
         }
-        let Ok(text) = valid else { return wrong(readable, &format!("the byte 0x{:02x}", text[readable])) };
+        let Ok(text) = valid else { return Err(wrong(at + readable as u64, text[readable])) };
         let word = first_word(text);
         let id = if word.is_empty() { Cow::Owned(offset.to_string()) } else { Cow::Borrowed(word) };
         Ok(Self { text, id, is_empty: word.is_empty() })
     }
+}
+
+/// Whether a NUL byte or a carriage return, which starts `rest`, may not stand there: those at a line's end may.
+fn is_wrong(rest: &[u8]) -> bool {
+    rest.iter().any(|&byte| byte != b'\r')
+}
+
+#[cold]
+fn wrong(at: u64, byte: u8) -> Error {
+    let message = match byte {
+        0 => "expected text in UTF-8 in a header, found a NUL byte".to_owned(),
+        // Old Macs ended lines with it: what follows would be taken for a part of the header, and be lost.
+        b'\r' => "expected LF or CRLF at the end of a header, found a carriage return without a line feed; \
+                  convert the file: tr '\\r' '\\n' < FILE > NEW"
+            .to_owned(),
+        byte => format!("expected text in UTF-8 in a header, found the byte 0x{byte:02x}"),
+    };
+    Error::format(at, message)
 }
 
 /// The id in a header line, as checked as by [`Header::parse`].
@@ -107,6 +122,7 @@ mod tests {
             (">\u{e9}t\u{e9} x".as_bytes(), "\u{e9}t\u{e9} x", "\u{e9}t\u{e9}"),
             (b">\n", "", "7"),
             (b">  \n", "  ", "7"),
+            (b">a\r\r\n", "a\r", "a"),
         ] {
             let header = Header::parse(line, 7).unwrap();
             assert_eq!((header.text, &*header.id), (text, id));
@@ -122,6 +138,11 @@ mod tests {
             (&b">ab\xffc\n"[..], "<bytes>: byte 13: expected text in UTF-8 in a header, found the byte 0xff"),
             (b">a\0c\n", "<bytes>: byte 12: expected text in UTF-8 in a header, found a NUL byte"),
             (b"ACGT\n", "<bytes>: byte 10: expected a header line that starts with '>'"),
+            (
+                b">a b\rACGT\r>c\rAC\n",
+                "<bytes>: byte 14: expected LF or CRLF at the end of a header, found a carriage return without a line \
+                 feed; convert the file: tr '\\r' '\\n' < FILE > NEW",
+            ),
         ] {
             assert_eq!(Header::parse(line, 10).unwrap_err().to_string(), message);
             assert_eq!(name(line, 10).unwrap_err().to_string(), message);

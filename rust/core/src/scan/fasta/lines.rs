@@ -32,6 +32,7 @@ impl Unevenness {
 
 /// A run of consecutive lines of one record. Runs of neighbouring chunks are joined by [`LineRun::join`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "four facts that don't depend on each other")]
 pub struct LineRun {
     /// Letters in all lines.
     pub bases: u64,
@@ -43,6 +44,8 @@ pub struct LineRun {
     pub uneven: Unevenness,
     /// Lines that are not blank.
     pub lines: u64,
+    /// A blank line has passed that holds blanks, not just a line end.
+    pub loose: bool,
     /// A line shorter than the first has passed: no other may follow.
     short: bool,
     /// A blank line came before the first one that is not.
@@ -100,6 +103,7 @@ impl LineRun {
     #[cold]
     fn push_unlike(&mut self, at: u64, shape: LineShape, tidy: bool) {
         if shape.bases == 0 {
+            self.loose |= !tidy;
             // Blank lines at the end of a record are common and harmless; they matter once letters follow.
             if self.lines == 0 {
                 self.blank_before = true;
@@ -123,6 +127,8 @@ impl LineRun {
 
     /// Adds the lines of the run that follows this one directly.
     pub fn join(&mut self, next: &Self) {
+        let loose = self.loose || next.loose;
+        self.loose = loose;
         if next.lines == 0 {
             let blank = next.blank_before || next.blank_after;
             self.blank_before |= blank && self.lines == 0;
@@ -131,7 +137,7 @@ impl LineRun {
         }
         if self.lines == 0 {
             let blank_before = self.blank_before || next.blank_before;
-            *self = Self { blank_before, ..*next };
+            *self = Self { loose, blank_before, ..*next };
             self.uneven.blank |= blank_before;
             return;
         }
@@ -203,10 +209,10 @@ mod tests {
 
     #[test]
     fn a_run_cut_anywhere_and_joined_is_the_whole_run() {
-        let pieces = ["ACGT", "AC", "", "A CG", "ACGT\r", "ACGTACGT"];
+        let pieces = ["ACGT", "AC", "", "A CG", "ACGT\r", "ACGTACGT", " "];
         // All files of up to five of these lines, cut after every line.
-        for code in 0..6_usize.pow(5) {
-            let lines: Vec<&str> = (0..5).map(|k| pieces[code / 6_usize.pow(k) % 6]).collect();
+        for code in 0..7_usize.pow(5) {
+            let lines: Vec<&str> = (0..5).map(|k| pieces[code / 7_usize.pow(k) % 7]).collect();
             let whole = run(&lines);
             for cut in 0..=lines.len() {
                 let mut joined = run(&lines[..cut]);
