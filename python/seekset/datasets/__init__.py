@@ -1,0 +1,28 @@
+"""Torch datasets over indexed files. They are imported when they are first used, and torch with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seekset.datasets.stream import Stream
+
+_HOMES = {
+    "Stream": "seekset.datasets.stream",
+}
+
+__all__ = ["Stream"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'seekset.datasets' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,85 @@
+"""The order of an epoch, shared by all processes of a loader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from seekset._core import Permutation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Order"]
+
+_LARGEST = 2**63 - 1
+
+
+class Order:
+    """Which row stands at which place: as in the files, or a permutation that seed and epoch give.
+
+    Seed and epoch lie in shared memory, so that workers which were started in one epoch see the next.
+
+    >>> import numpy as np
+    >>> order = Order(10, shuffle=True, seed=0)
+    >>> order.rows(np.arange(10))
+    array([7, 3, 1, 8, 5, 4, 9, 2, 0, 6])
+    >>> order.epoch = 1
+    >>> order.rows(np.arange(10))
+    array([3, 7, 5, 0, 1, 8, 9, 2, 4, 6])
+    """
+
+    def __init__(self, count: int, *, shuffle: bool = False, seed: int = 0) -> None:
+        self._count = count
+        self._shuffle = shuffle
+        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self.seed = seed
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether the order is a permutation."""
+        return self._shuffle
+
+    @property
+    def seed(self) -> int:
+        """What the permutation is drawn from, with the epoch."""
+        return int(self._shared[0])
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._shared[0] = _counted(seed, "seed")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch, from 0."""
+        return int(self._shared[1])
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._shared[1] = _counted(epoch, "epoch")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch, in all processes."""
+        self.epoch = epoch
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows at some places."""
+        if not self._shuffle:
+            return places
+        return Permutation(self._count, *self._shared.tolist()).take(places)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Between processes of a loader it stays shared; a copy that was pickled otherwise has an epoch of its own.
+        self._shared.share_memory_()
+
+
+def _counted(value: int, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
+    number = value.__index__()
+    if not 0 <= number <= _LARGEST:
+        raise ValueError(f"{name} must be from 0 to 2**63 - 1, but is {number}")
+    return number
