@@ -87,7 +87,7 @@ class Fasta(Mapping[str, FastaRecord]):
         if how == "memory":
             message = (
                 f"{core.index_path} can't be written ({why}): the index is kept in memory and built again at each "
-                "open; give index= a place that can be written"
+                "open; give index= (--index) a place that can be written"
             )
             warnings.warn(message, SeeksetWarning, stacklevel=3)
         return core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class FastaRecord:
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         length = len(self)
         if not isinstance(key, slice):
-            at = key.__index__()
+            at = index(key)
             if not -length <= at < length:
                 raise IndexError(f"position {at} is out of range: record {self.id!r} has {length} letters")
             at %= length

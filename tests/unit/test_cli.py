@@ -232,6 +232,35 @@ def test_stats_of_an_empty_file_are_zero(cli, tmp_path):
     assert cli("stats", "empty.fa").stdout.splitlines()[1] == "empty.fa\t0\t0\t0\t0\t0\t0\t0"
 
 
+def test_one_bad_file_does_not_hide_the_stats_of_the_others(cli, proteins, tmp_path):
+    (tmp_path / "bad.fa").write_bytes(b"AC\n")
+    done = cli("stats", "missing.fa", "p.fa", "bad.fa")
+    assert done.returncode == 1
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["file", "p.fa"]
+    assert done.stderr.splitlines() == [
+        "seekset: missing.fa: No such file or directory",
+        "seekset: bad.fa: line 1, byte 0: expected '>' before any other text, found 'A'",
+    ]
+
+
+def test_a_file_that_may_not_be_read_is_said_in_one_line(program, proteins, tmp_path):
+    tmp_path.chmod(0o755)
+    proteins.chmod(0)
+    source = """
+        import contextlib, os
+        from seekset.cli import cli, main
+
+        with contextlib.suppress(FileNotFoundError):
+            cli(["get", "missing.fa", "a"], standalone_mode=False)  # imports what nobody may not be able to
+        if os.geteuid() == 0:  # root may read everything, so be nobody
+            os.setgroups([]), os.setgid(65534), os.setuid(65534)
+        main()
+    """
+    command = program(source, "get", "p.fa", "seq_2")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "seekset: p.fa: Permission denied\n")
+
+
 def test_stats_draws_a_picture(cli, proteins, tmp_path):
     assert cli("stats", "--plot", "lengths.png", "p.fa").returncode == 0
     assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")

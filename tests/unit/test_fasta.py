@@ -366,3 +366,9 @@ def test_letters_are_in_a_record_as_in_a_str(opened):
     for wrong in (b"M", 1, None, ["M"]):
         with pytest.raises(TypeError, match=f"look for a str in it, not for {type(wrong).__name__}"):
             wrong in record  # noqa: B015 (it raises)
+
+
+@pytest.mark.parametrize("wrong", ["a", 1.5, None, (0, 1)])
+def test_a_position_that_is_no_integer_is_a_type_error(opened, wrong):
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        opened(b">a\nMKV\n")["a"][wrong]

@@ -6,13 +6,14 @@ import warnings
 
 import click
 
+from seekset.cli.options import PATH
 from seekset.cli.terminal import progress_bar
 from seekset.errors import SeeksetWarning
 
 
 @click.command(name="faidx")
-@click.argument("file", type=click.Path())
-@click.option("-o", "--output", type=click.Path(), help="Where to write; FILE.fai unless given.")
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", type=PATH, help="Where to write; FILE.fai unless given.")
 @click.option("--like-samtools", is_flag=True, help="Leave out what samtools leaves out instead of refusing it.")
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
 def command(file: str, output: str | None, like_samtools: bool, quiet: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from seekset.cli.options import index_option
+from seekset.cli.options import PATH, index_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ _WIDTH = 60
 
 
 @click.command(name="get")
-@click.argument("file", type=click.Path())
+@click.argument("file", type=PATH)
 @click.argument("regions", nargs=-1)
 @click.option(
     "-r", "--region-file", type=click.File("r"), help="Read regions from this file, one per line (- for stdin)."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seekset.cli.options import PATH
 from seekset.cli.terminal import amount, progress_bar, say, show_faults, show_table
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @click.command(name="index")
-@click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "--output", type=click.Path(), help="Where to write the index (one file only).")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", type=PATH, help="Where to write the index (one file only).")
 @click.option("-f", "--force", is_flag=True, help="Build indexes anew even if they fit.")
 @click.option("--verify", is_flag=True, help="Read the finished indexes through and compare all checksums.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["index_option"]
+__all__ = ["PATH", "index_option"]
+
+# Whether a file is there and may be read is found out, and told, by whoever reads it.
+PATH = click.Path(readable=False)
 
 index_option = click.option(
-    "--index", type=click.Path(), help="Where the index is, or is to be written; FILE.sidx unless given."
+    "--index", type=PATH, help="Where the index is, or is to be written; FILE.sidx unless given."
 )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.options import index_option
-from seekset.cli.terminal import show_table
+from seekset.cli.options import PATH, index_option
+from seekset.cli.terminal import show_faults, show_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,33 +15,39 @@ if TYPE_CHECKING:
 
 
 @click.command(name="stats")
-@click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option("--plot", type=click.Path(), help="Draw the distribution of lengths into this picture (one file only).")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--plot", type=PATH, help="Draw the distribution of lengths into this picture (one file only).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
 @index_option
 def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str | None) -> None:
     """Show how many records FILES have and how long they are, from their indexes."""
+    from seekset.errors import SeeksetError
     from seekset.fasta import Fasta
 
     if plot is not None and len(files) > 1:
         raise click.UsageError("--plot draws one file, but several were given")
     if index is not None and len(files) > 1:
         raise click.UsageError("--index names one index, but several files were given")
-    facts = []
+    facts: list[dict[str, Any]] = []
+    faults: list[Exception] = []
     for file in files:
-        with Fasta(file, index=index, duplicates="first") as fasta:
-            facts.append({"file": file, **describe(fasta.lengths)})
-            if plot is not None:
-                draw(fasta.lengths, file, plot)
+        try:
+            with Fasta(file, index=index, duplicates="first") as fasta:
+                facts.append({"file": file, **describe(fasta.lengths)})
+                if plot is not None:
+                    draw(fasta.lengths, file, plot)
+        except (SeeksetError, OSError) as error:
+            faults.append(error)
     if as_json:
         import json
 
         for fact in facts:
             click.echo(json.dumps(fact))
-    else:
+    elif facts:
         show_table(list(facts[0]), [list(fact.values()) for fact in facts])
         if plot is not None:
             click.echo(f"picture: {plot}", err=True)
+    show_faults(faults)
 
 
 def describe(lengths: NDArray[np.int64]) -> dict[str, Any]:

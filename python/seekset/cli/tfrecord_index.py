@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seekset.cli.options import PATH
 from seekset.cli.terminal import amount, progress_bar, show_faults, show_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(name="tfrecord-index")
 @click.argument("files", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(), help="Where to write the index (one file only).")
+@click.option("-o", "--output", type=PATH, help="Where to write the index (one file only).")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Files worked on at a time; one per core unless given.")
 @click.option(
     "--verify",
