@@ -98,6 +98,13 @@ class FastaRecord:
     def __iter__(self) -> Iterator[str]:
         return iter(self.sequence)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same record of the same handle; letters are compared as ``record.sequence``."""
+        return isinstance(other, FastaRecord) and (self._fasta, self.row) == (other._fasta, other.row)
+
+    def __hash__(self) -> int:
+        return hash((self._fasta, self.row))
+
     def __str__(self) -> str:
         return self.sequence
 

@@ -372,3 +372,15 @@ def test_letters_are_in_a_record_as_in_a_str(opened):
 def test_a_position_that_is_no_integer_is_a_type_error(opened, wrong):
     with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
         opened(b">a\nMKV\n")["a"][wrong]
+
+
+def test_a_record_is_equal_to_itself_and_so_among_the_values_and_items(opened, write):
+    fa = opened(b">a\nMKV\n>b\nMKV\n")
+    assert fa["a"] == fa[0]
+    assert fa["a"] != fa["b"]
+    assert fa["a"] != "MKV"
+    assert fa["a"] in fa.values()
+    assert ("b", fa["b"]) in fa.items()
+    assert ("b", fa["a"]) not in fa.items()
+    assert {fa["a"], fa[0], fa["b"]} == {fa["b"], fa["a"]}
+    assert seekset.Fasta(write(b">a\nMKV\n", "y.fa"))["a"] not in fa.values()
