@@ -9,7 +9,10 @@ from pathlib import Path
 
 from data import BENCHES, Size
 
-_PACKAGES = ("seekset", "pysam", "pyfaidx", "pyfastx", "bionemo-noodles", "needletail", "pylance", "pyarrow", "numpy")
+_PACKAGES = (
+    *("seekset", "pysam", "pyfaidx", "pyfastx", "bionemo-noodles", "needletail", "pylance", "pyarrow", "numpy"),
+    *("tensorflow-cpu", "tfrecord"),
+)
 
 
 def make_indexes(size: Size) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seekset._core import Permutation, reverse_complement, set_threads, threads
+    from seekset.batch import Batch, NestedBatch
+    from seekset.encoding import encode_example, encode_sequence_example
     from seekset.errors import (
         CorruptRecordError,
         DuplicateIdError,
@@ -25,8 +27,16 @@ if TYPE_CHECKING:
         StaleIndexError,
         UnknownIdError,
     )
+    from seekset.examples import (
+        Feature,
+        decode_example,
+        decode_examples,
+        decode_sequence_example,
+        decode_sequence_examples,
+        infer_features,
+    )
     from seekset.fai import FaiRecord, faidx, read_fai
-    from seekset.fasta import Batch, Fasta
+    from seekset.fasta import Fasta
     from seekset.record import FastaRecord
     from seekset.tfrecord import (
         TFRecordFile,
@@ -37,31 +47,42 @@ if TYPE_CHECKING:
         read_tfrecord_index,
     )
     from seekset.tokens import TokenTable
+    from seekset.writer import TFRecordWriter
 
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
 # pays for neither numpy nor the extension module.
 _HOMES = {
-    "Batch": "seekset.fasta",
+    "Batch": "seekset.batch",
     "CorruptRecordError": "seekset.errors",
     "DuplicateIdError": "seekset.errors",
     "FaiRecord": "seekset.fai",
     "Fasta": "seekset.fasta",
     "FastaRecord": "seekset.record",
+    "Feature": "seekset.examples",
     "FormatError": "seekset.errors",
     "MemoryLimitError": "seekset.errors",
     "MismatchError": "seekset.errors",
+    "NestedBatch": "seekset.batch",
     "Permutation": "seekset._core",
     "SeeksetError": "seekset.errors",
     "SeeksetWarning": "seekset.errors",
     "StaleIndexError": "seekset.errors",
     "TFRecordFile": "seekset.tfrecord",
+    "TFRecordWriter": "seekset.writer",
     "TokenTable": "seekset.tokens",
     "UnknownIdError": "seekset.errors",
     "create_tfrecord_index": "seekset.tfrecord",
+    "decode_example": "seekset.examples",
+    "decode_examples": "seekset.examples",
+    "decode_sequence_example": "seekset.examples",
+    "decode_sequence_examples": "seekset.examples",
+    "encode_example": "seekset.encoding",
+    "encode_sequence_example": "seekset.encoding",
     "ensure_tfrecord_indexes": "seekset.tfrecord",
     "faidx": "seekset.fai",
     "get_tfrecord_index_entries": "seekset.tfrecord",
     "index_tfrecord_bytes": "seekset.tfrecord",
+    "infer_features": "seekset.examples",
     "read_fai": "seekset.fai",
     "read_tfrecord_index": "seekset.tfrecord",
     "reverse_complement": "seekset._core",
@@ -76,21 +97,31 @@ __all__ = [
     "FaiRecord",
     "Fasta",
     "FastaRecord",
+    "Feature",
     "FormatError",
     "MemoryLimitError",
     "MismatchError",
+    "NestedBatch",
     "Permutation",
     "SeeksetError",
     "SeeksetWarning",
     "StaleIndexError",
     "TFRecordFile",
+    "TFRecordWriter",
     "TokenTable",
     "UnknownIdError",
     "create_tfrecord_index",
+    "decode_example",
+    "decode_examples",
+    "decode_sequence_example",
+    "decode_sequence_examples",
+    "encode_example",
+    "encode_sequence_example",
     "ensure_tfrecord_indexes",
     "faidx",
     "get_tfrecord_index_entries",
     "index_tfrecord_bytes",
+    "infer_features",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",

@@ -9,15 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ExampleSchema",
     "Fasta",
     "Permutation",
     "TFRecordFile",
+    "TFRecordWriter",
     "TokenTable",
     "View",
     "count_fasta",
+    "decode_example",
+    "decode_examples",
+    "encode_example",
+    "encode_sequence_example",
     "ensure_tfrecord_index",
     "faidx",
     "index_tfrecord_stream",
+    "infer_features",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",
@@ -30,6 +37,11 @@ __all__ = [
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
+
+@final
+class ExampleSchema:
+    def __new__(cls, features: list[tuple[str, str, list[int], bool, list[Any] | None]]) -> ExampleSchema: ...
+    def __len__(self) -> int: ...
 
 @final
 class Fasta:
@@ -121,6 +133,15 @@ class TFRecordFile:
     def view(self, row: int) -> View: ...
 
 @final
+class TFRecordWriter:
+    def __new__(cls, path: _Path, *, compression: str | None = None, index: bool = True) -> TFRecordWriter: ...
+    @property
+    def records(self) -> int: ...
+    def write(self, payload: Any) -> None: ...
+    def publish(self) -> int: ...
+    def discard(self) -> None: ...
+
+@final
 class TokenTable:
     def __new__(
         cls,
@@ -165,6 +186,12 @@ def ensure_tfrecord_index(
     verify: str | None = ...,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[str, str | None]: ...
+def decode_example(payload: Any, *, row: int | None = None, sequences: bool = False) -> list[tuple[str, Any]]: ...
+def decode_examples(
+    payloads: Any, schema: ExampleSchema, *, rows: NDArray[np.int64] | None = None, sequences: bool = False
+) -> list[tuple[Any, NDArray[np.int64] | None, NDArray[np.int64] | None]]: ...
+def encode_example(features: list[tuple[str, Any]]) -> bytes: ...
+def encode_sequence_example(context: list[tuple[str, Any]], sequences: list[tuple[str, list[Any]]]) -> bytes: ...
 def faidx(
     path: _Path,
     out: _Path | None = None,
@@ -174,6 +201,9 @@ def faidx(
 def index_tfrecord_stream(
     reader: Any, name: str, index_path: _Path | None = None, verify: str | None = ...
 ) -> tuple[int, str | None]: ...
+def infer_features(
+    payloads: Any, *, rows: NDArray[np.int64] | None = None, sequences: bool = False
+) -> list[tuple[str, str, int | None, bool]]: ...
 def read_fai(path: _Path) -> list[tuple[str, int, int, int, int]]: ...
 def read_tfrecord_index(path: _Path) -> list[tuple[int, int]]: ...
 def reverse_complement(letters: str) -> str: ...

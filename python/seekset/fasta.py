@@ -8,11 +8,12 @@ import warnings
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 
 from seekset import _core
+from seekset.batch import Batch
 from seekset.errors import SeeksetWarning, UnknownIdError
 from seekset.record import FastaRecord
 from seekset.rows import integers, row_number, row_numbers
@@ -23,17 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Batch", "Fasta"]
+__all__ = ["Fasta"]
 
 _IDS_AT_ONCE = 4096
 _NEAREST_AMONG = 200_000
-
-
-class Batch(NamedTuple):
-    """Values of many records, one after another: record ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
-
-    values: NDArray[Any]
-    offsets: NDArray[np.int64]
 
 
 class Fasta(Mapping[str, FastaRecord]):

@@ -14,6 +14,7 @@ import numpy as np
 
 from seekset import _core
 from seekset.errors import SeeksetWarning
+from seekset.examples import INFERRED_FROM, Columns, Feature, Features, Schema, Values, as_schema, inferred
 from seekset.rows import row_number, row_numbers
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class TFRecordFile(Sequence[bytes]):
         self._options: dict[str, Any] = {"index": index, "verify": _checked(verify), "io": io}
         self._core: _core.TFRecordFile | None = None
         self._closed = False
+        self._schemas: dict[bool, Schema] = {}
         self._core = self._connect(progress)
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.TFRecordFile:
@@ -170,6 +172,66 @@ class TFRecordFile(Sequence[bytes]):
         """
         return self._open.entry(self._row(row))
 
+    def example(self, row: SupportsIndex) -> dict[str, Values]:
+        """All features of the ``tf.train.Example`` in a row: arrays of float32 or int64, lists of bytes.
+
+        >>> TFRecordFile("examples.records").example(1)
+        {'x': array([1.5, 2.5], dtype=float32), 'label': array([1]), 'name': [b'second']}
+        """
+        return dict(_core.decode_example(self._open, row=self._row(row)))
+
+    def examples(self, rows: Iterable[SupportsIndex] | ArrayLike, features: Features | Schema | None = None) -> Columns:
+        """One column for each feature of the ``tf.train.Example`` in many rows, in the order asked, in one call.
+
+        ``features`` maps names to what is wanted of them, as in :func:`seekset.decode_examples`; without, they are
+        those of :meth:`infer_features`. Decoding runs in parallel, without the GIL, and straight from the mapped file.
+
+        >>> tf = TFRecordFile("examples.records")
+        >>> columns = tf.examples([2, 0], features={"x": ("float32", (2,)), "label": "int64", "name": "bytes"})
+        >>> columns["x"], columns["label"], columns["name"]
+        (array([[2.5, 3.5], [0.5, 1.5]], dtype=float32), array([2, 0]), [b'third', b'first'])
+        """
+        core = self._open
+        return self._schema(features, sequences=False).columns(core, row_numbers(rows, len(core)))
+
+    def sequence_example(self, row: SupportsIndex) -> tuple[dict[str, Values], dict[str, list[Values | None]]]:
+        """The context of the ``tf.train.SequenceExample`` in a row, and its feature lists step by step."""
+        core, at = self._open, self._row(row)
+        context, lists = (_core.decode_example(core, row=at, sequences=sequences) for sequences in (False, True))
+        return dict(context), dict(lists)
+
+    def sequence_examples(
+        self,
+        rows: Iterable[SupportsIndex] | ArrayLike,
+        context_features: Features | Schema | None = None,
+        sequence_features: Features | Schema | None = None,
+    ) -> tuple[Columns, Columns]:
+        """Columns of the contexts and of the feature lists of the ``tf.train.SequenceExample`` in many rows.
+
+        See :func:`seekset.decode_sequence_examples` for what the columns are.
+        """
+        core = self._open
+        wanted = row_numbers(rows, len(core))
+        context = self._schema(context_features, sequences=False).columns(core, wanted)
+        return context, self._schema(sequence_features, sequences=True).columns(core, wanted, sequences=True)
+
+    def infer_features(self, *, sequences: bool = False) -> dict[str, Feature]:
+        """What the features of the first 100 records look like, as :func:`seekset.infer_features` has them.
+
+        >>> TFRecordFile("examples.records").infer_features()["x"]
+        Feature(dtype='float32', shape=(2,), default=None)
+        """
+        return dict(self._schema(None, sequences=sequences).features)
+
+    def _schema(self, features: Features | Schema | None, *, sequences: bool) -> Schema:
+        if features is not None:
+            return as_schema(features)
+        if sequences not in self._schemas:
+            core = self._open
+            first = np.arange(min(len(core), INFERRED_FROM), dtype=np.int64)
+            self._schemas[sequences] = Schema(inferred(core, first, sequences=sequences))
+        return self._schemas[sequences]
+
     def __reduce__(self) -> tuple[Any, ...]:
         index = self._options["index"]
         return _reopen, (self._path.absolute(), {**self._options, "index": index and index.absolute()})
@@ -183,7 +245,7 @@ class TFRecordFile(Sequence[bytes]):
 def _reopen(path: Path, options: dict[str, Any]) -> TFRecordFile:
     """A handle from a pickle: it opens its file when it is first used."""
     file = TFRecordFile.__new__(TFRecordFile)
-    file.__dict__.update(_path=path, _options=options, _core=None, _closed=False)
+    file.__dict__.update(_path=path, _options=options, _core=None, _closed=False, _schemas={})
     return file
 
 

@@ -92,6 +92,12 @@ def test_an_id_of_two_records_is_a_duplicate_id_error(write):
         seekset.Fasta(write(b">a\nA\n>a\nC\n"))
 
 
+def test_a_feature_that_is_not_what_was_asked_for_is_a_mismatch_error():
+    payload = seekset.encode_example({"x": 1})
+    with pytest.raises(seekset.MismatchError, match=r"^<bytes>: record 0: feature 'x': expected float values"):
+        seekset.decode_examples([payload], {"x": "float32"})
+
+
 def test_options_that_do_not_fit_the_data_are_a_mismatch_error(opened):
     with pytest.raises(seekset.MismatchError, match="letter 9 of row 0, which has 3 letters"):
         opened(GOOD).gather_windows([0], [9], [1])

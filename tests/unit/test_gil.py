@@ -30,6 +30,7 @@ TICKS = """
 
     threading.Thread(target=tick, daemon=True).start()
     fa = seekset.Fasta("x.fa", index="first.sidx")
+    payloads = [seekset.encode_example({"x": np.arange(1000)})] * 1000
     works = {
         "nothing of ours": lambda: bytes(50_000_000).count(b"x"),
         "scan": lambda: seekset.Fasta("x.fa"),
@@ -42,6 +43,7 @@ TICKS = """
         "fetch_many": lambda: fa.fetch_many([0]),
         "sequence": lambda: fa["a"].sequence,
         "reverse complement": lambda: fa["a"].reverse_complement(),
+        "examples": lambda: seekset.decode_examples(payloads, {"x": ("int64", (1000,))}),
     }
     print(json.dumps({name: ticks_during(work) for name, work in works.items()}))
 """

@@ -99,6 +99,18 @@ pub enum Error {
     /// Options and data don't fit each other.
     #[error("{0}")]
     Mismatch(String),
+    /// A feature of a record is not what was asked for.
+    #[error("{}: {place}: feature '{feature}': {message}", name(path.as_deref()))]
+    Feature {
+        /// The file.
+        path: Option<PathBuf>,
+        /// The record.
+        place: Place,
+        /// The feature's name.
+        feature: String,
+        /// What was expected and what was found.
+        message: String,
+    },
     /// A row beyond the last.
     #[error("row {row} is out of range: there are {rows} rows, 0 to {}", rows.saturating_sub(1))]
     RowOutOfRange {
@@ -163,6 +175,7 @@ impl Error {
             | Self::Format { path, .. }
             | Self::Corrupt { path, .. }
             | Self::Stale { path, .. }
+            | Self::Feature { path, .. }
             | Self::Duplicate { path, .. } => {
                 path.get_or_insert_with(|| file.to_owned());
             }
@@ -175,7 +188,9 @@ impl Error {
     #[must_use]
     pub fn map_places(mut self, mut refine: impl FnMut(Place) -> Place) -> Self {
         match &mut self {
-            Self::Format { place, .. } | Self::Corrupt { place, .. } => *place = refine(*place),
+            Self::Format { place, .. } | Self::Corrupt { place, .. } | Self::Feature { place, .. } => {
+                *place = refine(*place);
+            }
             Self::Duplicate { places, .. } => **places = places.map(refine),
             _ => {}
         }

@@ -24,7 +24,7 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Error::Corrupt { .. } => ours(py, "CorruptRecordError", message),
         Error::Stale { .. } => ours(py, "StaleIndexError", message),
         Error::Duplicate { .. } => ours(py, "DuplicateIdError", message),
-        Error::Mismatch(_) | Error::UnknownLetter { .. } => ours(py, "MismatchError", message),
+        Error::Feature { .. } | Error::Mismatch(_) | Error::UnknownLetter { .. } => ours(py, "MismatchError", message),
         Error::RowOutOfRange { .. } => PyIndexError::new_err(message),
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
     }

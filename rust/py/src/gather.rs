@@ -183,8 +183,7 @@ where
     let dims = if kernel.columns().is_none() { &dims[..dims.len() - 1] } else { &dims[..] };
     let array = match out {
         Some(out) => out.clone(),
-        // numpy's own `empty` asks for huge pages where it helps, and every value is written below.
-        None => py.import("numpy")?.getattr("empty")?.call1((PyTuple::new(py, dims)?, numpy::dtype::<K::Out>(py)))?,
+        None => empty::<K::Out>(py, dims)?,
     };
     let mut borrowed: PyReadwriteArrayDyn<'_, K::Out> = array
         .extract()
@@ -219,6 +218,11 @@ where
         _ => array,
     };
     Ok((array, PyArray1::from_vec(py, starts)))
+}
+
+/// An array whose values are about to be written. numpy's own `empty` asks for huge pages where it helps.
+pub fn empty<'py, T: Element>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    py.import("numpy")?.getattr("empty")?.call1((PyTuple::new(py, dims)?, numpy::dtype::<T>(py)))
 }
 
 fn type_name<K: Kernel>(py: Python<'_>) -> String

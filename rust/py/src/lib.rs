@@ -2,17 +2,25 @@
 
 use pyo3::prelude::*;
 
+mod encoding;
 mod errors;
+mod example;
 mod fasta;
 mod gather;
+mod payloads;
 mod permutation;
 mod table;
 mod tfrecord;
 mod view;
 mod watch;
+mod writer;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::encoding::{encode_example, encode_sequence_example};
+    #[pymodule_export]
+    use crate::example::{ExampleSchema, decode_example, decode_examples, infer_features};
     #[pymodule_export]
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
     #[pymodule_export]
@@ -26,4 +34,6 @@ mod _core {
     };
     #[pymodule_export]
     use crate::view::View;
+    #[pymodule_export]
+    use crate::writer::TFRecordWriter;
 }

@@ -29,6 +29,12 @@ impl WholeFile {
         Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, file), temp })
     }
 
+    /// Waits until all that was written is on the disk: for files that can't be made again.
+    pub fn sync(&mut self) -> Result<()> {
+        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
+        synced.map_err(|e| Error::io(&self.path, e))
+    }
+
     /// Gives the file its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
         let Self { path, out, temp } = self;

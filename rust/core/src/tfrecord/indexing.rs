@@ -87,7 +87,7 @@ pub fn write_index_watched(path: &Path, index: &Path, verify: Verify, watch: &dy
 }
 
 /// Whether a file that starts like this may be an index.
-fn is_index(start: &[u8]) -> bool {
+pub(super) fn is_index(start: &[u8]) -> bool {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
     idx::read(line).is_ok()
 }

@@ -1,6 +1,7 @@
 //! A TFRecord file behind one handle: any record, or many at once, by its row.
 
 mod indexing;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ pub use indexing::{
     Ensured, ensure_index, index_entries_from_bytes, index_stream, index_text_from_bytes, read_index_file, survey_file,
     write_index_for_stream, write_index_for_tfrecord_file, write_index_watched,
 };
+pub use writer::{Compression, TfRecordWriter};
 
 use crate::error::{Error, Place, Result};
 use crate::index::idx::{self, Cover};

@@ -5,6 +5,7 @@
 mod bgzf;
 mod chunks;
 mod deflate;
+mod example;
 mod fai;
 mod frames;
 mod generate;
