@@ -261,6 +261,17 @@ def test_a_folder_that_may_not_be_written_is_no_obstacle(write, run, tmp_path):
     assert printed == "['SeeksetWarning'] None ['MK', 'MKVLAAG'] a one\n"
 
 
+def test_an_index_that_cannot_be_replaced_is_kept_in_memory(write, tmp_path):
+    path = write(OLD)
+    (tmp_path / "x.fa.sidx").mkdir()
+    with pytest.warns(seekset.SeeksetWarning, match=r"x\.fa\.sidx can't be written .*kept in memory"):
+        fa = seekset.Fasta(path)
+    assert fa.index_path is None
+    assert fa.fetch_many(["b", "a"]) == ["MK", "MKVLAAG"]
+    fa._core.verify()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.fa", "x.fa.sidx"]
+
+
 def test_an_index_in_memory_holds_many_records_too(write, tmp_path):
     data = b"".join(b">%d\nAC\nA\n" % k for k in range(50_000))
     with pytest.warns(seekset.SeeksetWarning):

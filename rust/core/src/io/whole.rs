@@ -4,9 +4,11 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempPath;
 
+use super::mapped::Mapped;
 use crate::error::{Error, Result};
 
 /// A file under way to `path`. Dropped without [`WholeFile::publish`], it leaves what was there before.
@@ -37,10 +39,17 @@ impl WholeFile {
 
     /// Gives the file its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
+        self.publish_or_map().map_err(|(error, _)| error)
+    }
+
+    /// [`WholeFile::publish`]; where the name can't be given, the bytes come as a mapping, which needs none.
+    pub(crate) fn publish_or_map(self) -> Result<PathBuf, (Error, Option<Arc<Mapped>>)> {
         let Self { path, out, temp } = self;
-        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
-        temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
-        Ok(path)
+        out.into_inner().map_err(|e| (Error::io(&path, e.into_error()), None))?;
+        match temp.persist(&path) {
+            Ok(()) => Ok(path),
+            Err(failed) => Err((Error::io(&path, failed.error), Mapped::open(&failed.path).ok())),
+        }
     }
 }
 
