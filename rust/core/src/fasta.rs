@@ -317,14 +317,14 @@ fn build_index(
     match whole {
         Ok(mut file) => {
             builder.finish(&opened.fingerprint, &mut file).map_err(|e| e.in_file(index_path))?;
-            match file.publish_or_map() {
-                Ok(_) => {}
-                // Somebody else's index may be there that can't be replaced, as in a folder with the sticky bit.
-                Err((error, Some(mapped))) if options.allow_memory => {
+            // Somebody else's index may be there that can't be replaced, as in a folder with the sticky bit.
+            match file.publish_or_map()? {
+                Some((mapped, error)) if options.allow_memory => {
                     let because = error.to_string();
                     return Ok((Sidx::open(Store::File(mapped))?, Origin::Memory { because }));
                 }
-                Err((error, _)) => return Err(error),
+                Some((_, error)) => return Err(error),
+                None => {}
             }
             // Compared again: somebody else may have put another index there since.
             let index = find_index(index_path, opened).map_err(|why| {

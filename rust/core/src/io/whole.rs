@@ -39,17 +39,17 @@ impl WholeFile {
 
     /// Gives the file its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
-        self.publish_or_map().map_err(|(error, _)| error)
+        let path = self.path.clone();
+        self.publish_or_map()?.map_or(Ok(path), |(_, error)| Err(error))
     }
 
-    /// [`WholeFile::publish`]; where the name can't be given, the bytes come as a mapping, which needs none.
-    pub(crate) fn publish_or_map(self) -> Result<PathBuf, (Error, Option<Arc<Mapped>>)> {
+    /// [`WholeFile::publish`]; where the name can't be given, the bytes come as a mapping, which needs none, and why.
+    pub(crate) fn publish_or_map(self) -> Result<Option<(Arc<Mapped>, Error)>> {
         let Self { path, out, temp } = self;
-        out.into_inner().map_err(|e| (Error::io(&path, e.into_error()), None))?;
-        match temp.persist(&path) {
-            Ok(()) => Ok(path),
-            Err(failed) => Err((Error::io(&path, failed.error), Mapped::open(&failed.path).ok())),
-        }
+        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
+        let Err(failed) = temp.persist(&path) else { return Ok(None) };
+        let error = Error::io(&path, failed.error);
+        Ok(Some((Mapped::open(&failed.path)?, error)))
     }
 }
 
