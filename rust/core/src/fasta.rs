@@ -13,7 +13,7 @@ use crate::io::open::{Opened, Table, beside, open_watched};
 use crate::io::seldom::Seldom;
 use crate::io::whole::{WholeFile, folder, refuse_to_replace};
 use crate::io::{Access, Scratch, Source, Store, open_source, threads};
-use crate::plan::{Batch, Request};
+use crate::plan::{Address, Batch, Request};
 use crate::scan::fasta::{self, Header};
 use crate::scan::samtools;
 use crate::watch::{Unwatched, Watch};
@@ -177,11 +177,11 @@ impl Fasta {
         let entry = self.index.entry(row)?;
         let (start, end) = (start.min(entry.length), end.min(entry.length));
         let letters = end.saturating_sub(start);
-        if letters > 1 << 20 {
+        if letters > Address::MOST.into() {
             let request = Request { row, start, letters, reverse: false };
             return self.all(&[request]).map(|(bytes, _)| bytes);
         }
-        let address = crate::plan::Address::window(&self.index, row, &entry, start, letters)?;
+        let address = Address::window(&self.index, row, &entry, start, letters)?;
         let mut bytes = Vec::with_capacity(letters as usize);
         gather::letters::each_run(&*self.source, &address, &mut Scratch::default(), |run| {
             bytes.extend_from_slice(run);
@@ -224,7 +224,7 @@ impl Fasta {
     }
 
     /// Resolves requests to addresses.
-    pub fn plan(&self, requests: &[Request]) -> Result<Batch<'_>> {
+    pub fn plan<'a>(&self, requests: &'a [Request]) -> Result<Batch<'a>> {
         self.check_unchanged()?;
         Batch::plan(&self.index, requests).map_err(|e| self.named(e))
     }
@@ -241,7 +241,8 @@ impl Fasta {
     /// # std::fs::write(&path, b">a\nLAG\n>b\nLA\n")?;
     /// # let fasta = Fasta::open(&path, &OpenOptions::default())?;
     /// let esm = TokenTable::named("esm")?;
-    /// let batch = fasta.plan(&[Request::whole(0), Request::whole(1)])?;
+    /// let requests = [Request::whole(0), Request::whole(1)];
+    /// let batch = fasta.plan(&requests)?;
     /// let mut tokens = [0_i32; 2 * 5];
     /// let shape = Rectangle { columns: 5, width: 1, pad: 1 };
     /// let slots = padded(&mut tokens, batch.letters(), shape, Ends { prefix: esm.prefix(), suffix: esm.suffix() })?;
@@ -410,7 +411,7 @@ pub fn count(path: &Path, threads: usize) -> Result<(u64, u64)> {
     #[derive(Default)]
     struct Count(u64, u64);
     impl fasta::Rows for Count {
-        fn push(&mut self, record: &fasta::Record, _id: &str) {
+        fn push(&mut self, record: &fasta::Record, _id: &[u8]) {
             self.0 += 1;
             self.1 += record.lines.bases;
         }

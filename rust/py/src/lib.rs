@@ -15,6 +15,11 @@ mod view;
 mod watch;
 mod writer;
 
+/// Batches come one after another and of like sizes: what one frees, the next one uses. The system's allocator gives large
+/// pieces back each time, and half of a gather would be page faults.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 mod _core {
     #[pymodule_export]

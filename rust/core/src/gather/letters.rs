@@ -1,69 +1,112 @@
 //! From an address to runs of letters, line ends left out.
 
 use crate::error::{Error, Result};
+use crate::io::source::checked;
 use crate::io::{Scratch, Source};
 use crate::plan::Address;
+use crate::plan::address::Lines;
 use crate::scan::block::{BLOCK, odd};
 
 /// Letters asked of a source at a time, which bounds what a source that copies needs.
 const STEP: u64 = 1 << 18;
+
+/// Letters of even lines: how many, and how the lines that hold them are shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EvenLines {
+    /// Letters in all.
+    pub letters: usize,
+    /// Letters in the first line.
+    pub room: usize,
+    /// Letters in each line after it.
+    pub line: usize,
+    /// Bytes between two lines.
+    pub gap: usize,
+}
+
+impl EvenLines {
+    /// Bytes from the first letter to the last.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let line_ends = self.letters.saturating_sub(self.room).div_ceil(self.line);
+        self.letters as u64 + line_ends as u64 * self.gap as u64
+    }
+
+    /// Calls `emit` with where each line starts among the bytes and among the letters, and its letters.
+    #[inline]
+    pub fn each<E>(&self, mut emit: impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
+        let (mut byte, mut letter, mut run) = (0, 0, self.room.min(self.letters));
+        while letter < self.letters {
+            emit(byte, letter, run)?;
+            byte += run + self.gap;
+            letter += run;
+            run = self.line.min(self.letters - letter);
+        }
+        Ok(())
+    }
+
+    /// The first `letters` letters, and the lines after them. Lines are not empty, so that both are some.
+    fn split(&self, letters: usize) -> (Self, u64, Self) {
+        let first = Self { letters, ..*self };
+        let mut next = first.bytes();
+        let past = letters.saturating_sub(self.room) % self.line;
+        let mut room = if letters < self.room { self.room - letters } else { self.line - past };
+        if letters >= self.room && past == 0 {
+            (next, room) = (next + self.gap as u64, self.line);
+        }
+        (first, next, Self { letters: self.letters - letters, room, ..*self })
+    }
+}
+
+/// Calls `emit` with the bytes that hold the letters at an address with even lines, in few long pieces.
+#[inline]
+pub(crate) fn even_pieces(
+    source: &dyn Source,
+    offset: u64,
+    lines: EvenLines,
+    scratch: &mut Scratch,
+    mut emit: impl FnMut(&[u8], &EvenLines) -> Result<()>,
+) -> Result<()> {
+    if lines.letters == 0 {
+        return Ok(()); // it may stand beyond the last byte
+    }
+    if let Some(all) = source.in_memory() {
+        let range = checked(&(offset..offset.saturating_add(lines.bytes())), all.len() as u64)?;
+        return emit(&all[range], &lines);
+    }
+    let (mut offset, mut rest) = (offset, lines);
+    while rest.letters > 0 {
+        let (now, next, later) = rest.split(rest.letters.min(STEP as usize));
+        emit(source.bytes(offset..offset.saturating_add(now.bytes()), scratch)?, &now)?;
+        (offset, rest) = (offset.saturating_add(next), later);
+    }
+    Ok(())
+}
 
 /// Calls `emit` with the letters at `address`, in order, in runs without line ends.
 pub(crate) fn each_run(
     source: &dyn Source,
     address: &Address,
     scratch: &mut Scratch,
-    emit: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    match *address {
-        Address::Even { offset, letters, room, line_bases, gap } => {
-            even_runs(source, scratch, offset, letters, &Lines { room, line_bases, gap }, emit)
-        }
-        Address::Uneven { offset, skip, letters, end } => {
-            uneven_runs(source, scratch, offset, skip, letters, end, emit)
-        }
-    }
-}
-
-struct Lines {
-    room: u64,
-    line_bases: u64,
-    gap: u64,
-}
-
-fn even_runs(
-    source: &dyn Source,
-    scratch: &mut Scratch,
-    mut offset: u64,
-    mut letters: u64,
-    lines: &Lines,
     mut emit: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let Lines { mut room, line_bases, gap } = *lines;
-    while letters > 0 {
-        let now = letters.min(STEP);
-        let line_ends = if now <= room { 0 } else { (now - room).div_ceil(line_bases) };
-        let end = offset.saturating_add(now).saturating_add(line_ends.saturating_mul(gap));
-        let mut rest = source.bytes(offset..end, scratch)?;
-        let mut left = now;
-        loop {
-            let run = room.min(left);
-            emit(&rest[..run as usize])?;
-            left -= run;
-            room -= run;
-            if left == 0 {
-                break;
-            }
-            rest = &rest[(run + gap) as usize..];
-            room = line_bases;
-        }
-        letters -= now;
-        offset = end;
-        if room == 0 {
-            (offset, room) = (offset + gap, line_bases);
+    match address.lines {
+        Lines::Even { .. } => even_pieces(source, address.offset, even_lines(address), scratch, |bytes, lines| {
+            lines.each(|byte, _, run| emit(&bytes[byte..byte + run]))
+        }),
+        Lines::Uneven { skip, end } => {
+            uneven_runs(source, scratch, address.offset, skip.into(), address.letters.into(), end, emit)
         }
     }
-    Ok(())
+}
+
+/// The even lines of an address.
+#[inline]
+pub(crate) fn even_lines(address: &Address) -> EvenLines {
+    let (room, line, gap) = match address.lines {
+        Lines::Even { room, letters, gap } => (room, letters, gap),
+        Lines::Uneven { .. } => (1, 1, 0),
+    };
+    EvenLines { letters: address.letters as usize, room: room as usize, line: line.max(1) as usize, gap: gap as usize }
 }
 
 fn uneven_runs(
@@ -125,6 +168,30 @@ fn runs(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn even_lines_are_cut_anywhere() {
+        for room in 1..=4 {
+            let whole = EvenLines { letters: 14, room, line: 4, gap: 2 };
+            let letters = |lines: &EvenLines, at: u64| {
+                let mut places = Vec::new();
+                let each = |byte: usize, _, run: usize| {
+                    places.extend((byte..byte + run).map(|byte| at + byte as u64));
+                    Ok::<(), ()>(())
+                };
+                lines.each(each).unwrap();
+                assert_eq!(places.last().map_or(0, |last| last + 1 - at), lines.bytes());
+                places
+            };
+            let expected = letters(&whole, 100);
+            assert_eq!(expected.len(), 14);
+            for cut in 1..=14 {
+                let (first, next, later) = whole.split(cut);
+                let found = [letters(&first, 100), letters(&later, 100 + next)].concat();
+                assert_eq!(found, expected, "room {room}, cut at {cut}");
+            }
+        }
+    }
 
     #[test]
     fn runs_are_the_letters_between_blanks() {

@@ -16,7 +16,7 @@ use complement::COMPLEMENT;
 use crate::error::{Error, Result};
 use crate::io::prefetch::prefetch;
 use crate::io::{Scratch, Source, threads};
-use crate::plan::Address;
+use crate::plan::address::Lines;
 use crate::plan::batch::{Batch, Part};
 
 /// Batches of fewer letters are copied on the calling thread: handing over would cost more.
@@ -25,29 +25,31 @@ const FEW_LETTERS: u64 = 1 << 16;
 /// Jobs that one thread takes at a time.
 const TAKEN: usize = 256;
 
-/// Jobs whose addresses are worked out, and whose bytes are asked for, before the first of them is copied; so many more
-/// have their rows of the index asked for. Records lie far apart: waiting for each would take longer than copying it.
-const AHEAD: usize = 16;
+/// The bytes of a job, and the place they go to, are asked for so many jobs before it is copied. Records lie far apart:
+/// waiting for each would take longer than copying it.
+const AHEAD: usize = 12;
 
 /// Bytes asked for ahead; the processor itself goes on fetching what is read in order.
-const PREFETCHED: u64 = 512;
+const PREFETCHED: usize = 512;
 
 /// Letters that are under way, with the place they go to.
-struct Job<'a, T> {
-    part: Part,
+struct Job<'a, 'b, T> {
+    part: &'b Part,
     out: &'a mut [T],
 }
 
 /// Fills `slots`, one per request of the batch and exactly as long as its letters need, in any number of threads.
 pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
     let mut jobs = jobs(batch, kernel.width(), slots)?;
-    let run = |scratch: &mut Scratch, jobs: &mut [Job<'_, K::Out>]| {
-        let mut rest = jobs;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(AHEAD.min(rest.len()));
-            later.iter().take(AHEAD).for_each(|job| batch.prefetch(&job.part));
-            copy_some(source, batch, kernel, scratch, now)?;
-            rest = later;
+    let run = |scratch: &mut Scratch, jobs: &mut [Job<'_, '_, K::Out>]| {
+        let bytes = source.in_memory().unwrap_or(&[]);
+        jobs.iter().take(AHEAD).for_each(|job| job.prefetch(bytes));
+        for k in 0..jobs.len() {
+            if let Some(later) = jobs.get(k + AHEAD) {
+                later.prefetch(bytes);
+            }
+            let Job { part, out } = &mut jobs[k];
+            copy(source, batch, part, kernel, scratch, out)?;
         }
         Ok(())
     };
@@ -57,19 +59,29 @@ pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slo
     threads::in_pool(|| jobs.par_chunks_mut(TAKEN).try_for_each_init(Scratch::default, run))?
 }
 
+impl<T> Job<'_, '_, T> {
+    #[inline]
+    fn prefetch(&self, bytes: &[u8]) {
+        let from = (self.part.address.offset as usize).min(bytes.len());
+        let most = PREFETCHED.min(self.part.address.letters as usize);
+        prefetch(&bytes[from..(from + most).min(bytes.len())]);
+        prefetch(&self.out[..self.out.len().min(PREFETCHED / size_of::<T>())]);
+    }
+}
+
 /// Gives every part its place in its request's slot.
-fn jobs<'a, T>(batch: &Batch<'_>, width: usize, slots: Vec<&'a mut [T]>) -> Result<Vec<Job<'a, T>>> {
+fn jobs<'a, 'b, T>(batch: &'b Batch<'_>, width: usize, slots: Vec<&'a mut [T]>) -> Result<Vec<Job<'a, 'b, T>>> {
     let letters = batch.letters();
     let fits = slots.len() == letters.len()
         && slots.iter().zip(letters).all(|(slot, &n)| slot.len() as u64 == n * width as u64);
     if !fits {
         return Err(Error::Mismatch("the output does not have the shape that the rows need".to_owned()));
     }
-    let mut slots: Vec<Option<&mut [T]>> = slots.into_iter().map(Some).collect();
-    let jobs = batch.parts().iter().map(|&part| {
-        let slot = slots[part.request].take().unwrap_or_default();
-        let (out, rest) = take(slot, part.letters as usize * width, part.reverse);
-        slots[part.request] = Some(rest);
+    let mut slots = slots;
+    let jobs = batch.parts().iter().map(|part| {
+        let slot = &mut slots[part.request as usize];
+        let (out, rest) = take(std::mem::take(slot), part.address.letters as usize * width, part.reverse);
+        *slot = rest;
         Job { part, out }
     });
     Ok(jobs.collect())
@@ -85,49 +97,43 @@ fn take<T>(slot: &mut [T], len: usize, reverse: bool) -> (&mut [T], &mut [T]) {
     }
 }
 
-fn copy_some<K: Kernel>(
-    source: &dyn Source,
-    batch: &Batch<'_>,
-    kernel: &K,
-    scratch: &mut Scratch,
-    jobs: &mut [Job<'_, K::Out>],
-) -> Result<()> {
-    let mut addresses = [None; AHEAD];
-    for (address, job) in addresses.iter_mut().zip(&*jobs) {
-        let found = batch.address(&job.part)?;
-        source.prefetch(found.offset(), found.letters().min(PREFETCHED));
-        prefetch(&job.out[..job.out.len().min(PREFETCHED as usize)]);
-        *address = Some(found);
-    }
-    for (job, address) in jobs.iter_mut().zip(addresses.iter().flatten()) {
-        copy(source, address, kernel, scratch, job)?;
-    }
-    Ok(())
-}
-
 fn copy<K: Kernel>(
     source: &dyn Source,
-    address: &Address,
+    batch: &Batch<'_>,
+    part: &Part,
     kernel: &K,
     scratch: &mut Scratch,
-    job: &mut Job<'_, K::Out>,
+    out: &mut [K::Out],
 ) -> Result<()> {
-    let (width, part, reverse) = (kernel.width(), job.part, job.part.reverse);
-    let mut left = &mut *job.out;
+    let (width, address, reverse) = (kernel.width(), &part.address, part.reverse);
+    let unknown = |at: usize, letter: u8| {
+        let request = batch.request(part);
+        Error::UnknownLetter {
+            table: kernel.name().to_owned(),
+            row: request.row,
+            id: None,
+            position: request.start + part.from() + at as u64,
+            letter: char::from(if reverse { COMPLEMENT[usize::from(letter)] } else { letter }),
+        }
+    };
+    let mut left = out;
     let mut done = 0;
+    if !reverse && matches!(address.lines, Lines::Even { .. }) {
+        return letters::even_pieces(source, address.offset, letters::even_lines(address), scratch, |bytes, lines| {
+            let (now, rest) = std::mem::take(&mut left).split_at_mut(lines.letters * width);
+            left = rest;
+            let before = done;
+            done += lines.letters;
+            kernel.write_lines(bytes, lines, now).map_err(|(at, byte)| unknown(before + at, bytes[byte]))
+        });
+    }
     letters::each_run(source, address, scratch, |letters| {
         let (now, rest) = take(std::mem::take(&mut left), letters.len() * width, reverse);
         left = rest;
+        let before = done;
+        done += letters.len();
         let written = if reverse { kernel.write_reversed(letters, now) } else { kernel.write(letters, now) };
-        let position = part.start + done;
-        done += letters.len() as u64;
-        written.map_err(|at| Error::UnknownLetter {
-            table: kernel.name().to_owned(),
-            row: part.row,
-            id: None,
-            position: position + at as u64,
-            letter: char::from(if reverse { COMPLEMENT[usize::from(letters[at])] } else { letters[at] }),
-        })
+        written.map_err(|at| unknown(before + at, letters[at]))
     })
 }
 

@@ -7,8 +7,8 @@ use super::lookup::{Repeats, Sorter, hash_name};
 use crate::error::{Error, Place, Result};
 use crate::io::spool::Spool;
 use crate::io::whole::{WholeFile, folder};
-use crate::io::{Scratch, Source};
-use crate::scan::fasta::{Header, LineShape, Record, Rows, Sink};
+use crate::io::{Scratch, Source, threads};
+use crate::scan::fasta::{Header, LineShape, Record, Rows, Sink, scan};
 use crate::watch::{Beat, Watch};
 
 /// One line of a `.fai`.
@@ -67,37 +67,45 @@ fn read_line(line: &[u8], number: u64) -> Result<FaiEntry> {
 pub struct FaiRows {
     text: Vec<u8>,
     hashes: Vec<u64>,
-    offsets: Vec<u64>,
+    /// Where the first record stands.
+    first: Option<u64>,
     refusal: Option<Error>,
 }
 
 impl Rows for FaiRows {
-    fn push(&mut self, record: &Record, id: &str) {
+    fn push(&mut self, record: &Record, id: &[u8]) {
         if self.refusal.is_some() {
             return;
         }
         self.refusal = refuse(record, id);
         let LineShape { bases, bytes } = record.lines.first;
-        push_line(&mut self.text, id.as_bytes(), [record.lines.bases, record.sequence_offset, bases, bytes]);
-        self.hashes.push(hash_name(id.as_bytes()));
-        self.offsets.push(record.header_offset);
+        push_line(&mut self.text, id, [record.lines.bases, record.sequence_offset, bases, bytes]);
+        self.hashes.push(hash_name(id));
+        self.first.get_or_insert(record.header_offset);
     }
 }
 
 /// Adds a line of a `.fai`: a name and four numbers.
 #[inline]
 pub(crate) fn push_line(text: &mut Vec<u8>, name: &[u8], numbers: [u64; 4]) {
-    let mut digits = itoa::Buffer::new();
     text.extend_from_slice(name);
+    // The numbers are put together here and copied at once: they take at most twenty digits each.
+    let mut line = [0; 4 * 21 + 1];
+    let mut digits = itoa::Buffer::new();
+    let mut at = 0;
     for number in numbers {
-        text.push(b'\t');
-        text.extend_from_slice(digits.format(number).as_bytes());
+        let digits = digits.format(number).as_bytes();
+        line[at] = b'\t';
+        line[at + 1..=at + digits.len()].copy_from_slice(digits);
+        at += 1 + digits.len();
     }
-    text.push(b'\n');
+    line[at] = b'\n';
+    text.extend_from_slice(&line[..=at]);
 }
 
 /// Why a record can't have a line in a `.fai`, if it can't.
-fn refuse(record: &Record, id: &str) -> Option<Error> {
+#[inline]
+fn refuse(record: &Record, id: &[u8]) -> Option<Error> {
     let lines = &record.lines;
     let (what, samtools) = if lines.uneven.ragged {
         ("its lines differ in length", "samtools fails on it too")
@@ -117,6 +125,7 @@ fn refuse(record: &Record, id: &str) -> Option<Error> {
     } else {
         return None;
     };
+    let id = String::from_utf8_lossy(id);
     let message = format!(
         "record '{id}' has no place in a .fai: {what}; mend the file, or use its .sidx, which holds it ({samtools})"
     );
@@ -142,35 +151,87 @@ fn refuse_blanks_before(source: &dyn Source, header: u64) -> Result<()> {
 pub struct FaiWriter<'a> {
     source: &'a dyn Source,
     out: WholeFile,
-    sorter: Sorter,
-    offsets: Spool,
+    hashes: Sorter<u64>,
     path: std::path::PathBuf,
 }
 
 impl<'a> FaiWriter<'a> {
     /// Starts the `.fai` of `source` at `path`.
     pub fn create(source: &'a dyn Source, path: &Path) -> Result<Self> {
-        let folder = folder(path);
-        Ok(Self {
-            source,
-            out: WholeFile::create(path)?,
-            sorter: Sorter::new(folder),
-            offsets: Spool::new(folder, 32 << 20),
-            path: path.to_owned(),
-        })
+        Ok(Self { source, out: WholeFile::create(path)?, hashes: Sorter::new(folder(path)), path: path.to_owned() })
     }
 
-    /// Looks for repeated names and gives the file its name.
+    /// Gives the file its name, unless records share one.
     pub fn finish(self, watch: &dyn Watch) -> Result<()> {
-        let Self { source, out, sorter, mut offsets, .. } = self;
-        let mut repeats = Repeats::default();
-        let mut beat = Beat::new(watch, source.len());
-        sorter.finish(|pairs| {
-            let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
-            repeats.look(pairs, &mut same)?;
+        let mut beat = Beat::new(watch, self.source.len());
+        let mut repeated = false;
+        self.hashes.finish(|hashes| {
+            repeated |= hashes.windows(2).any(|two| two[0] == two[1]);
             beat.go_on()
         })?;
-        let Some((first, second)) = repeats.earliest else { return out.publish().map(drop) };
+        if repeated {
+            // It takes a second look at the file to tell which; nearly nobody needs it, so that nobody else pays for it.
+            Names::look(self.source, folder(&self.path), watch)?;
+        }
+        self.out.publish().map(drop)
+    }
+}
+
+impl Sink for FaiWriter<'_> {
+    type Rows = FaiRows;
+
+    fn take(&mut self, rows: FaiRows) -> Result<()> {
+        if let Some(first) = rows.first.filter(|_| self.hashes.rows() == 0) {
+            refuse_blanks_before(self.source, first)?;
+        }
+        if let Some(refusal) = rows.refusal {
+            return Err(refusal);
+        }
+        rows.hashes.iter().try_for_each(|&hash| self.hashes.push(hash))?;
+        self.out.write_all(&rows.text).map_err(|e| Error::io(&self.path, e))
+    }
+}
+
+/// The hashes of all names, and where the records stand that have them.
+struct Names {
+    hashes: Sorter,
+    offsets: Spool,
+}
+
+/// Hash and header offset of each record of a chunk.
+#[derive(Debug, Default)]
+struct NameRows(Vec<(u64, u64)>);
+
+impl Rows for NameRows {
+    fn push(&mut self, record: &Record, id: &[u8]) {
+        self.0.push((hash_name(id), record.header_offset));
+    }
+}
+
+impl Sink for Names {
+    type Rows = NameRows;
+
+    fn take(&mut self, rows: NameRows) -> Result<()> {
+        for (hash, offset) in rows.0 {
+            self.hashes.push_hash(hash)?;
+            self.offsets.append(&offset.to_le_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl Names {
+    /// Scans a file for names; an error if two records share one.
+    fn look(source: &dyn Source, folder: &Path, watch: &dyn Watch) -> Result<()> {
+        let mut names = Self { hashes: Sorter::new(folder), offsets: Spool::new(folder, 32 << 20) };
+        scan(source, threads::threads(), watch, &mut names)?;
+        let Self { hashes, mut offsets } = names;
+        let mut repeats = Repeats::default();
+        hashes.finish(|pairs| {
+            let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
+            repeats.look(pairs, &mut same)
+        })?;
+        let Some((first, second)) = repeats.earliest else { return Ok(()) };
         let id = name_at(source, &mut offsets, second)?;
         let mut place =
             |row| -> Result<Place> { Ok(Place { record: Some(row), ..Place::at(offset_of(&mut offsets, row)?) }) };
@@ -196,22 +257,6 @@ fn name_at(source: &dyn Source, offsets: &mut Spool, row: u64) -> Result<String>
             return Ok(header.id.into_owned());
         }
         want *= 8;
-    }
-}
-
-impl Sink for FaiWriter<'_> {
-    type Rows = FaiRows;
-
-    fn take(&mut self, rows: FaiRows) -> Result<()> {
-        if let Some(&first) = rows.offsets.first().filter(|_| self.offsets.is_empty()) {
-            refuse_blanks_before(self.source, first)?;
-        }
-        if let Some(refusal) = rows.refusal {
-            return Err(refusal);
-        }
-        rows.hashes.iter().try_for_each(|&hash| self.sorter.push(hash))?;
-        self.offsets.append(bytemuck::cast_slice(&rows.offsets))?;
-        self.out.write_all(&rows.text).map_err(|e| Error::io(&self.path, e))
     }
 }
 

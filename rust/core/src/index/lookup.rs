@@ -11,11 +11,11 @@ use crate::io::spool::Spool;
 use crate::io::threads;
 
 const PARTS: usize = 256;
-/// Pairs that a part collects before it hands them to the spool.
+/// Items that a part collects before it hands them to the spool.
 const PENDING: usize = 2048;
-/// Bytes of spilled pairs that stay in memory.
+/// Bytes of spilled items that stay in memory.
 const IN_MEMORY: usize = 64 << 20;
-/// Bytes of pairs that are sorted in one go, and a part.
+/// Bytes of items that are sorted in one go, and a part.
 const SORTED_AT_ONCE: usize = 64 << 20;
 
 /// The hash that names are found by.
@@ -34,27 +34,46 @@ pub struct Pair {
     pub row: u64,
 }
 
-/// Pairs whose hashes start with the same byte: those not spilled yet, and where in the spool the others lie.
-#[derive(Debug, Default)]
-struct PartOfHashes {
-    pending: Vec<Pair>,
+/// What is sorted by a hash.
+pub trait Hashed: bytemuck::Pod + Ord + Send {
+    /// The hash.
+    fn hash(&self) -> u64;
+}
+
+impl Hashed for Pair {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// A bare hash.
+impl Hashed for u64 {
+    fn hash(&self) -> u64 {
+        *self
+    }
+}
+
+/// Items whose hashes start with the same byte: those not spilled yet, and where in the spool the others lie.
+#[derive(Debug)]
+struct PartOfHashes<T> {
+    pending: Vec<T>,
     runs: Vec<u64>,
 }
 
-/// Collects pairs in row order and gives them back in hash order, in bounded memory.
+/// Collects items in row order and gives them back in hash order, in bounded memory.
 #[derive(Debug)]
-pub struct Sorter {
-    parts: Vec<PartOfHashes>,
-    /// Runs of `PENDING` pairs, of all parts.
+pub struct Sorter<T = Pair> {
+    parts: Vec<PartOfHashes<T>>,
+    /// Runs of `PENDING` items, of all parts.
     spool: Spool,
     rows: u64,
 }
 
-impl Sorter {
+impl<T: Hashed> Sorter<T> {
     /// A sorter that spills to an unnamed file in `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        let parts = (0..PARTS).map(|_| PartOfHashes::default()).collect();
+        let parts = (0..PARTS).map(|_| PartOfHashes { pending: Vec::new(), runs: Vec::new() }).collect();
         Self { parts, spool: Spool::new(folder, IN_MEMORY), rows: 0 }
     }
 
@@ -64,45 +83,53 @@ impl Sorter {
         self.rows
     }
 
-    /// Adds the hash of the next row.
+    /// Adds the item of the next row.
     #[inline]
-    pub fn push(&mut self, hash: u64) -> io::Result<()> {
-        let part = &mut self.parts[(hash >> 56) as usize];
+    pub fn push(&mut self, item: T) -> io::Result<()> {
+        let part = &mut self.parts[(item.hash() >> 56) as usize];
         if part.pending.len() == PENDING {
             part.runs.push(self.spool.len());
             self.spool.append(bytemuck::cast_slice(&part.pending))?;
             part.pending.clear();
         }
-        part.pending.push(Pair { hash, row: self.rows });
+        part.pending.push(item);
         self.rows += 1;
         Ok(())
     }
 
-    /// Gives all pairs by hash, then row, in a few long slices that never part equal hashes.
-    pub fn finish(mut self, mut take: impl FnMut(&[Pair]) -> Result<()>) -> Result<()> {
+    /// Gives all items in order, in a few long slices that never part equal hashes.
+    pub fn finish(mut self, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
         let mut parts = std::mem::take(&mut self.parts).into_iter().peekable();
         while parts.peek().is_some() {
             let mut loaded = Vec::new();
             let mut held = 0;
             while let Some(part) = parts.next_if(|_| held < SORTED_AT_ONCE) {
-                let pairs = load(&mut self.spool, part)?;
-                held += size_of_val(&pairs[..]);
-                loaded.push(pairs);
+                let items = load(&mut self.spool, part)?;
+                held += size_of_val(&items[..]);
+                loaded.push(items);
             }
-            threads::in_pool(|| loaded.par_iter_mut().for_each(|pairs| pairs.sort_unstable()))?;
-            loaded.iter().try_for_each(|pairs| take(pairs))?;
+            threads::in_pool(|| loaded.par_iter_mut().for_each(|items| items.sort_unstable()))?;
+            loaded.iter().try_for_each(|items| take(items))?;
         }
         Ok(())
     }
 }
 
-fn load(spool: &mut Spool, part: PartOfHashes) -> io::Result<Vec<Pair>> {
-    let mut pairs = vec![Pair { hash: 0, row: 0 }; part.runs.len() * PENDING];
-    for (run, at) in pairs.chunks_exact_mut(PENDING).zip(part.runs) {
+fn load<T: Hashed>(spool: &mut Spool, part: PartOfHashes<T>) -> io::Result<Vec<T>> {
+    let mut items = vec![T::zeroed(); part.runs.len() * PENDING];
+    for (run, at) in items.chunks_exact_mut(PENDING).zip(part.runs) {
         spool.read_at(at, bytemuck::cast_slice_mut(run))?;
     }
-    pairs.extend(part.pending);
-    Ok(pairs)
+    items.extend(part.pending);
+    Ok(items)
+}
+
+impl Sorter<Pair> {
+    /// Adds the hash of the next row.
+    #[inline]
+    pub fn push_hash(&mut self, hash: u64) -> io::Result<()> {
+        self.push(Pair { hash, row: self.rows })
+    }
 }
 
 /// Names that are given to more than one row.
@@ -165,7 +192,7 @@ mod tests {
         let mut sorter = Sorter::new(folder.path());
         let hashes: Vec<u64> = (0..700_000_u64).map(|i| xxh3_64(&(i / 2).to_le_bytes())).collect();
         for &hash in &hashes {
-            sorter.push(hash).unwrap();
+            sorter.push_hash(hash).unwrap();
         }
         let mut expected: Vec<Pair> = hashes.iter().zip(0..).map(|(&hash, row)| Pair { hash, row }).collect();
         expected.sort_unstable();

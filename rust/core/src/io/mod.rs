@@ -1,7 +1,7 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
-//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, calls into zlib
-//! in [`deflate`]).
+//! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, table lookups in
+//! `shuffle`, calls into zlib in [`deflate`]).
 
 pub mod bgzf;
 pub mod deflate;
@@ -12,6 +12,7 @@ pub mod open;
 pub mod pread;
 pub(crate) mod prefetch;
 pub(crate) mod seldom;
+pub(crate) mod shuffle;
 pub mod source;
 pub mod spool;
 pub mod store;

@@ -6,78 +6,88 @@ use crate::scan::fasta::marks::MARK_STEP;
 
 /// The place of some consecutive letters of a record, line ends among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Address {
-    /// Lines are alike: after `room` letters come `gap` bytes of line end, then lines of `line_bases` letters.
+pub struct Address {
+    /// Where the first letter stands; among uneven lines, where to start counting.
+    pub offset: u64,
+    /// How many letters to take.
+    pub letters: u32,
+    /// How the lines are shaped.
+    pub lines: Lines,
+}
+
+/// How the lines of an addressed window are shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// Alike: after `room` letters come `gap` bytes of line end, then lines of `letters` letters.
     Even {
-        /// Where the first letter stands.
-        offset: u64,
-        /// How many letters to take.
-        letters: u64,
         /// Letters from the first one to the end of its line.
-        room: u64,
+        room: u32,
         /// Letters per line.
-        line_bases: u64,
+        letters: u32,
         /// Bytes of a line's end.
-        gap: u64,
+        gap: u32,
     },
-    /// Lines differ: count letters.
+    /// They differ: count letters.
     Uneven {
-        /// Where to start counting.
-        offset: u64,
         /// Letters to pass over.
-        skip: u64,
-        /// How many letters to take.
-        letters: u64,
+        skip: u32,
         /// Where the record ends.
         end: u64,
     },
 }
 
+impl Default for Address {
+    fn default() -> Self {
+        Self { offset: 0, letters: 0, lines: Lines::Even { room: 1, letters: 1, gap: 0 } }
+    }
+}
+
 impl Address {
-    /// The address of `letters` letters of record `row` from letter `start` on. The window must lie inside the record.
+    /// The most letters that one address covers; longer windows are made of several.
+    pub const MOST: u32 = 1 << 20;
+
+    /// The address of `letters` letters of record `row` from letter `start` on. The window must lie inside the record
+    /// and be no longer than [`Address::MOST`].
+    #[inline]
     pub fn window(index: &Sidx, row: u64, entry: &Entry, start: u64, letters: u64) -> Result<Self> {
-        if start.checked_add(letters).is_none_or(|end| end > entry.length) {
+        let inside = start.checked_add(letters).is_some_and(|end| end <= entry.length);
+        if !inside || letters > Self::MOST.into() {
             return Err(Error::Mismatch(format!(
-                "letters {start} to {} of row {row} were asked for, but it has {}",
+                "letters {start} to {} of row {row} were asked for at once, but it has {}",
                 start.saturating_add(letters),
                 entry.length
             )));
         }
+        let letters = letters as u32;
         if entry.is_uneven() {
-            let marks = index.marks(row)?;
-            let step = marks.partition_point(|&before| before <= start);
-            let before = if step == 0 { 0 } else { marks[step - 1] };
-            let offset = entry.sequence_offset.saturating_add(step as u64 * MARK_STEP);
-            return Ok(Self::Uneven { offset, skip: start - before, letters, end: index.end(row)? });
+            Self::uneven(index, row, entry, start, letters)
+        } else {
+            Ok(Self::even(entry, start, letters))
         }
-        Ok(Self::even(entry, start, letters))
     }
 
-    fn even(entry: &Entry, start: u64, letters: u64) -> Self {
+    #[inline]
+    fn even(entry: &Entry, start: u64, letters: u32) -> Self {
         // An empty record has no lines; one letter per line keeps the arithmetic whole.
-        let line_bases = u64::from(entry.line_bases).max(1);
-        let (line, column) = (start / line_bases, start % line_bases);
+        let line_bases = entry.line_bases.max(1);
+        let (line, column) = (start / u64::from(line_bases), (start % u64::from(line_bases)) as u32);
         // Saturation ends beyond any file, where the read is refused.
-        let offset =
-            entry.sequence_offset.saturating_add(line.saturating_mul(entry.line_bytes.into())).saturating_add(column);
-        let gap = u64::from(entry.line_bytes).saturating_sub(line_bases);
-        Self::Even { offset, letters, room: line_bases - column, line_bases, gap }
+        let offset = entry
+            .sequence_offset
+            .saturating_add(line.saturating_mul(entry.line_bytes.into()))
+            .saturating_add(column.into());
+        let gap = entry.line_bytes.saturating_sub(line_bases);
+        Self { offset, letters, lines: Lines::Even { room: line_bases - column, letters: line_bases, gap } }
     }
 
-    /// Where it starts.
-    #[must_use]
-    pub fn offset(&self) -> u64 {
-        match *self {
-            Self::Even { offset, .. } | Self::Uneven { offset, .. } => offset,
-        }
-    }
-
-    /// How many letters it covers.
-    #[must_use]
-    pub fn letters(&self) -> u64 {
-        match *self {
-            Self::Even { letters, .. } | Self::Uneven { letters, .. } => letters,
-        }
+    fn uneven(index: &Sidx, row: u64, entry: &Entry, start: u64, letters: u32) -> Result<Self> {
+        let marks = index.marks(row)?;
+        let step = marks.partition_point(|&before| before <= start);
+        let before = if step == 0 { 0 } else { marks[step - 1] };
+        let offset = entry.sequence_offset.saturating_add(step as u64 * MARK_STEP);
+        // A mark stands every MARK_STEP bytes, so that more letters than those can't lie between.
+        let skip = u32::try_from(start - before).map_err(|_| Error::stale("the marks in its index are damaged"))?;
+        Ok(Self { offset, letters, lines: Lines::Uneven { skip, end: index.end(row)? } })
     }
 }
 
@@ -94,8 +104,8 @@ mod tests {
             [(0, 10, 4, 4), (3, 1, 7, 1), (4, 6, 10, 4), (9, 1, 17, 3), (10, 0, 18, 2)]
         {
             let found = Address::window(&index, 0, &index.entry(0).unwrap(), start, letters).unwrap();
-            assert_eq!(found, Address::Even { offset, letters, room, line_bases: 4, gap: 2 }, "{start}");
-            assert_eq!((found.offset(), found.letters()), (offset, letters));
+            let lines = Lines::Even { room, letters: 4, gap: 2 };
+            assert_eq!(found, Address { offset, letters: letters as u32, lines }, "{start}");
         }
     }
 
@@ -109,8 +119,7 @@ mod tests {
             [(0, 3, 0), (49_151, 3, 49_151), (49_152, 3 + MARK_STEP, 0), (99_000, 3 + 2 * MARK_STEP, 696)]
         {
             let found = Address::window(&index, 0, &entry, start, 5).unwrap();
-            assert_eq!(found, Address::Uneven { offset, skip, letters: 5, end }, "{start}");
-            assert_eq!((found.offset(), found.letters()), (offset, 5));
+            assert_eq!(found, Address { offset, letters: 5, lines: Lines::Uneven { skip, end } }, "{start}");
         }
     }
 
@@ -121,6 +130,6 @@ mod tests {
             let entry = index.entry(row).unwrap();
             assert!(Address::window(&index, row, &entry, start, letters).is_err(), "{start}, {letters}");
         }
-        assert_eq!(Address::window(&index, 1, &index.entry(1).unwrap(), 0, 0).unwrap().letters(), 0);
+        assert_eq!(Address::window(&index, 1, &index.entry(1).unwrap(), 0, 0).unwrap().letters, 0);
     }
 }

@@ -3,15 +3,20 @@
 use rayon::prelude::*;
 
 use super::address::Address;
+use super::order::{self, Key};
 use crate::error::{Error, Result};
-use crate::index::sidx::Sidx;
+use crate::index::sidx::{Entries, Sidx};
+use crate::io::prefetch::prefetch;
 use crate::io::threads;
-
-/// Windows longer than this are cut into parts that several threads can work on.
-const PART: u64 = 1 << 20;
 
 /// Requests below this number are planned on the calling thread.
 const FEW: usize = 2048;
+
+/// Requests that one thread takes at a time.
+const TAKEN: usize = 1024;
+
+/// Rows of the index are asked for so many requests before they are read.
+const AHEAD: usize = 24;
 
 /// Letters `start..start + letters` of a record; fewer where the record ends before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,51 +40,59 @@ impl Request {
 }
 
 /// A request, or a part of a long one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The record's row.
-    pub row: u64,
-    /// The first letter, counted in the record.
-    pub start: u64,
+    /// Where it lies.
+    pub address: Address,
     /// Which request it belongs to.
-    pub request: usize,
-    /// How many letters it has.
-    pub letters: u32,
+    pub request: u64,
+    /// Which part of that request it is. All parts but the last have [`Address::MOST`] letters.
+    pub number: u32,
     /// Whether it is to be given as its reverse complement.
     pub reverse: bool,
 }
 
-/// Requests sorted by where they lie, with the number of letters of each known.
-///
-/// Addresses are worked out one by one as they are needed ([`Batch::address`]): a batch costs little more than its list.
+impl Part {
+    /// Letters of the request that come before it.
+    #[must_use]
+    pub fn from(&self) -> u64 {
+        u64::from(self.number) * u64::from(Address::MOST)
+    }
+}
+
+/// Requests resolved to addresses, sorted by where they lie, with the number of letters of each known.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    index: &'a Sidx,
+    requests: &'a [Request],
     parts: Vec<Part>,
     letters: Vec<u64>,
 }
 
 impl<'a> Batch<'a> {
     /// Plans requests. The order asked for stays the order of the results.
-    pub fn plan(index: &'a Sidx, requests: &[Request]) -> Result<Self> {
-        let letters = letters(index, requests)?;
-        let mut parts = Vec::with_capacity(requests.len());
-        for (request, (wanted, &letters)) in requests.iter().zip(&letters).enumerate() {
-            let &Request { row, start, reverse, .. } = wanted;
-            let part = |done: u64| {
-                let letters = PART.min(letters - done) as u32;
-                Part { row, start: start + done, request, letters, reverse }
-            };
-            parts.push(part(0));
-            parts.extend((PART..letters).step_by(PART as usize).map(part));
-        }
-        // Rows are in file order.
-        if parts.len() <= FEW {
-            parts.sort_unstable();
+    pub fn plan(index: &Sidx, requests: &'a [Request]) -> Result<Self> {
+        let keys = order::by_place(requests);
+        let mut parts = vec![Part::default(); keys.len()];
+        let mut lengths = vec![0; keys.len()];
+        let resolved = if keys.len() <= FEW {
+            resolve(index.entries(), requests, &keys, &mut parts, &mut lengths)
         } else {
-            threads::in_pool(|| parts.par_sort_unstable())?;
+            threads::in_pool(|| {
+                let chunks = parts.par_chunks_mut(TAKEN).zip(lengths.par_chunks_mut(TAKEN)).zip(keys.par_chunks(TAKEN));
+                chunks.try_for_each(|((parts, lengths), keys)| resolve(index.entries(), requests, keys, parts, lengths))
+            })?
+        };
+        // Whichever was met first by some thread: what is told is the first one in the order asked.
+        let told = || requests.iter().find_map(|wanted| first_part(index.entries(), wanted).err());
+        resolved.map_err(|met| told().unwrap_or(met))?;
+        let mut letters = vec![0; requests.len()];
+        for (key, &length) in keys.iter().zip(&lengths) {
+            letters[key.request as usize] = length;
         }
-        Ok(Self { index, parts, letters })
+        if lengths.iter().any(|&length| length > Address::MOST.into()) {
+            parts = cut(index, requests, &parts, &lengths)?;
+        }
+        Ok(Self { requests, parts, letters })
     }
 
     /// Letters of each request, in the order asked.
@@ -94,49 +107,65 @@ impl<'a> Batch<'a> {
         &self.parts
     }
 
-    /// Says that the address of a part will be wanted shortly.
-    #[inline]
-    pub fn prefetch(&self, part: &Part) {
-        self.index.prefetch(part.row);
-    }
-
-    /// Where a part lies.
-    #[inline]
-    pub fn address(&self, part: &Part) -> Result<Address> {
-        let entry = self.index.entry(part.row)?;
-        Address::window(self.index, part.row, &entry, part.start, part.letters.into())
+    /// The request that a part belongs to.
+    #[must_use]
+    pub fn request(&self, part: &Part) -> &'a Request {
+        &self.requests[part.request as usize]
     }
 }
 
-/// How many letters each request has.
-fn letters(index: &Sidx, requests: &[Request]) -> Result<Vec<u64>> {
-    let lengths = index.lengths();
-    let one = |request: &Request| {
-        // Addresses compare the checksum of a length; until then, a damaged one must not cost more memory than the file.
-        let length = lengths.get(request.row as usize).copied().filter(|&length| length <= index.data_size());
-        length.and_then(|length| length.checked_sub(request.start)).map_or(u64::MAX, |left| left.min(request.letters))
-    };
-    let letters: Vec<u64> = if requests.len() <= FEW {
-        requests.iter().map(one).collect()
-    } else {
-        threads::in_pool(|| requests.par_iter().map(one).collect())?
-    };
-    match letters.iter().position(|&letters| letters == u64::MAX) {
-        None => Ok(letters),
-        Some(wrong) => Err(out_of_reach(index, requests[wrong])),
+/// Finds the first part of each request, and how many letters the request has in all.
+fn resolve(
+    entries: Entries<'_>,
+    requests: &[Request],
+    keys: &[Key],
+    parts: &mut [Part],
+    lengths: &mut [u64],
+) -> Result<()> {
+    for (k, (key, (part, length))) in keys.iter().zip(parts.iter_mut().zip(lengths)).enumerate() {
+        if let Some(later) = keys.get(k + AHEAD) {
+            entries.prefetch(later.row);
+            prefetch(std::slice::from_ref(&requests[later.request as usize]));
+        }
+        let wanted = &requests[key.request as usize];
+        let (address, letters) = first_part(entries, wanted)?;
+        *part = Part { address, request: key.request, number: 0, reverse: wanted.reverse };
+        *length = letters;
     }
+    Ok(())
 }
 
-#[cold]
-fn out_of_reach(index: &Sidx, request: Request) -> Error {
-    let Request { row, start, .. } = request;
-    match index.entry(row) {
-        Err(error) => error,
-        Ok(entry) => {
-            let length = entry.length;
-            Error::Mismatch(format!("a window starts at letter {start} of row {row}, which has {length} letters"))
+#[inline]
+fn first_part(entries: Entries<'_>, wanted: &Request) -> Result<(Address, u64)> {
+    let &Request { row, start, .. } = wanted;
+    let entry = entries.get(row)?;
+    let Some(left) = entry.length.checked_sub(start) else {
+        let length = entry.length;
+        return Err(Error::Mismatch(format!(
+            "a window starts at letter {start} of row {row}, which has {length} letters"
+        )));
+    };
+    let letters = left.min(wanted.letters);
+    Ok((Address::window(entries.index(), row, &entry, start, letters.min(Address::MOST.into()))?, letters))
+}
+
+/// Cuts requests that one address can't cover, so that several threads can work on them.
+fn cut(index: &Sidx, requests: &[Request], whole: &[Part], lengths: &[u64]) -> Result<Vec<Part>> {
+    let mut parts = Vec::with_capacity(whole.len());
+    for (&part, &letters) in whole.iter().zip(lengths) {
+        parts.push(part);
+        if letters <= Address::MOST.into() {
+            continue;
+        }
+        let &Request { row, start, .. } = &requests[part.request as usize];
+        let entry = index.entry(row)?;
+        for number in 1..letters.div_ceil(Address::MOST.into()) as u32 {
+            let next = Part { number, ..part };
+            let letters = (letters - next.from()).min(Address::MOST.into());
+            parts.push(Part { address: Address::window(index, row, &entry, start + next.from(), letters)?, ..next });
         }
     }
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -148,30 +177,35 @@ mod tests {
     fn parts_come_in_file_order_and_letters_in_the_order_asked() {
         let index = index_of(b">a\nACGT\n>b\nAC\n>c\n");
         let request = |row, start, letters| Request { row, start, letters, reverse: false };
-        let batch =
-            Batch::plan(&index, &[request(2, 0, 9), request(1, 1, 9), request(0, 2, 1), request(1, 0, 1)]).unwrap();
+        let requests = [request(2, 0, 9), request(1, 1, 9), request(0, 2, 1), request(1, 0, 1)];
+        let batch = Batch::plan(&index, &requests).unwrap();
         assert_eq!(batch.letters(), [0, 1, 1, 1]);
-        let order: Vec<(usize, u64)> = batch.parts().iter().map(|part| (part.request, part.start)).collect();
-        assert_eq!(order, [(2, 2), (3, 0), (1, 1), (0, 0)]);
+        let order: Vec<(u64, u64)> = batch.parts().iter().map(|part| (part.request, part.address.offset)).collect();
+        assert_eq!(order, [(2, 5), (3, 11), (1, 12), (0, 17)]);
+        assert!(batch.parts().iter().all(|part| *batch.request(part) == requests[part.request as usize]));
         assert_eq!(Batch::plan(&index, &[]).unwrap().parts(), []);
     }
 
     #[test]
     fn long_windows_are_cut_into_parts() {
-        let index = index_of(&[&b">a\n"[..], &vec![b'A'; (2 * PART + 7) as usize]].concat());
+        let most = u64::from(Address::MOST);
+        let index = index_of(&[&b">a\n"[..], &vec![b'A'; (2 * most + 7) as usize]].concat());
         let whole = Request { reverse: true, ..Request::whole(0) };
-        for (request, starts) in [
-            (whole, vec![(0, PART), (PART, PART), (2 * PART, 7)]),
-            (Request { start: 7, ..whole }, vec![(7, PART), (7 + PART, PART)]),
-            (Request { letters: PART, ..whole }, vec![(0, PART)]),
-            (Request { start: 2 * PART + 7, ..whole }, vec![(2 * PART + 7, 0)]),
+        for (request, expected) in [
+            (whole, vec![(0, most), (most, most), (2 * most, 7)]),
+            (Request { start: 7, ..whole }, vec![(7, most), (7 + most, most)]),
+            (Request { letters: most, ..whole }, vec![(0, most)]),
+            (Request { start: 2 * most + 6, ..whole }, vec![(2 * most + 6, 1)]),
         ] {
-            let batch = Batch::plan(&index, &[request]).unwrap();
-            let parts: Vec<(u64, u64)> = batch.parts().iter().map(|part| (part.start, part.letters.into())).collect();
-            assert_eq!(parts, starts);
-            assert_eq!(batch.letters(), [starts.iter().map(|&(_, letters)| letters).sum::<u64>()]);
-            assert!(batch.parts().iter().all(|part| part.reverse && batch.address(part).is_ok()));
+            let requests = [request];
+            let batch = Batch::plan(&index, &requests).unwrap();
+            let place = |part: &Part| (part.address.offset - 3, part.address.letters.into());
+            assert_eq!(batch.parts().iter().map(place).collect::<Vec<_>>(), expected);
+            assert!(batch.parts().iter().all(|part| part.reverse && request.start + part.from() == place(part).0));
+            assert_eq!(batch.letters(), [expected.iter().map(|&(_, letters)| letters).sum::<u64>()]);
         }
+        let after = [Request { start: 2 * most + 7, ..whole }];
+        assert_eq!(Batch::plan(&index, &after).unwrap().letters(), [0]);
     }
 
     #[test]
@@ -181,5 +215,14 @@ mod tests {
         assert_eq!(message(Request::whole(1)), "row 1 is out of range: there are 1 rows, 0 to 0");
         let beyond = Request { start: 5, ..Request::whole(0) };
         assert_eq!(message(beyond), "a window starts at letter 5 of row 0, which has 4 letters");
+    }
+
+    #[test]
+    fn of_many_requests_the_first_that_cannot_be_met_is_told() {
+        let index = index_of(&b">a\nACGT\n".repeat(9));
+        let mut requests = vec![Request::whole(3); 3 * FEW];
+        (requests[4000].row, requests[5000].row) = (12, 9);
+        let message = Batch::plan(&index, &requests).unwrap_err().to_string();
+        assert_eq!(message, "row 12 is out of range: there are 9 rows, 0 to 8");
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod batch;
+mod order;
 pub mod permutation;
 
 pub use address::Address;

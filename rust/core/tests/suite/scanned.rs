@@ -36,10 +36,10 @@ fn uneven(ragged: bool, blank: bool, spaced: bool) -> Vec<&'static str> {
 struct All(Vec<Found>);
 
 impl Rows for All {
-    fn push(&mut self, record: &fasta::Record, id: &str) {
+    fn push(&mut self, record: &fasta::Record, id: &[u8]) {
         let lines = &record.lines;
         self.0.push(Found {
-            id: id.to_owned(),
+            id: String::from_utf8(id.to_vec()).expect("ids are UTF-8"),
             unnamed: record.unnamed,
             header_offset: record.header_offset,
             sequence_offset: record.sequence_offset,

@@ -71,7 +71,8 @@ fn requests(windows: &[Window]) -> Vec<Request> {
 
 /// What `kernel` makes of the windows, one after another.
 fn gathered<K: Kernel<Out: Default + Sync>>(fasta: &Fasta, windows: &[Window], kernel: &K) -> Vec<K::Out> {
-    let batch = fasta.plan(&requests(windows)).expect("a plan");
+    let requests = requests(windows);
+    let batch = fasta.plan(&requests).expect("a plan");
     let letters: u64 = batch.letters().iter().sum();
     let mut out = vec![K::Out::default(); letters as usize * kernel.width()];
     let slots = ragged(&mut out, batch.letters(), kernel.width(), Ends { prefix: &[], suffix: &[] }).expect("slots");
@@ -117,7 +118,8 @@ fn check_one_hot(fasta: &Fasta, windows: &[Window]) {
 fn check_rectangle(fasta: &Fasta, windows: &[Window]) {
     let table = TokenTable::named("bytes").expect("a table");
     let kernel = Translate::<i32>::new(&table).expect("a kernel");
-    let batch = fasta.plan(&requests(windows)).expect("a plan");
+    let requests = requests(windows);
+    let batch = fasta.plan(&requests).expect("a plan");
     let columns = windows.iter().map(|window| window.letters.len()).max().unwrap_or(0) + 3;
     let mut out = vec![7; windows.len() * columns];
     let shape = Rectangle { columns, width: 1, pad: -1 };
@@ -180,7 +182,8 @@ proptest! {
             let read = |&letter: &u8| if reverse { complement(letter) } else { letter };
             let known = |letter: &u8| b"ACGT".contains(&read(letter).to_ascii_uppercase());
             let expected = letters.iter().position(|letter| !known(letter));
-            let batch = fasta.plan(&[Request { reverse, ..Request::whole(row as u64) }]).expect("a plan");
+            let requests = [Request { reverse, ..Request::whole(row as u64) }];
+            let batch = fasta.plan(&requests).expect("a plan");
             let mut out = vec![0; letters.len()];
             match (fasta.gather(&batch, &kernel, vec![&mut out]), expected) {
                 (Ok(()), None) => {}
@@ -202,7 +205,8 @@ proptest! {
             let request = Request { row, start: length + beyond, letters: 0, reverse: false };
             prop_assert!(matches!(fasta.plan(&[request]), Err(Error::Mismatch(_))), "{:?}", request);
         }
-        let beyond = fasta.plan(&[Request::whole(fasta.len())]);
+        let requests = [Request::whole(fasta.len())];
+        let beyond = fasta.plan(&requests);
         prop_assert!(matches!(beyond, Err(Error::RowOutOfRange { .. })), "{:?}", beyond);
     }
 }

@@ -38,14 +38,14 @@ pub struct SidxRows {
 }
 
 impl Rows for SidxRows {
-    fn push(&mut self, record: &Record, id: &str) {
+    fn push(&mut self, record: &Record, id: &[u8]) {
         let entry = Entry::of(record);
         if entry.is_uneven() && record.end - record.sequence_offset > MARK_STEP {
             self.uneven.push((self.length.len(), record.sequence_offset..record.end));
         }
-        let hash = hash_name(id.as_bytes());
+        let hash = hash_name(id);
         self.id_lengths.push(id.len() as u64);
-        self.id_bytes.extend_from_slice(id.as_bytes());
+        self.id_bytes.extend_from_slice(id);
         self.hashes.push(hash);
         self.length.push(entry.length);
         self.header_offset.push(entry.header_offset);
@@ -173,7 +173,7 @@ impl Sink for Builder<'_> {
             end += *length;
             *length = end;
         }
-        rows.hashes.iter().try_for_each(|&hash| self.sorter.push(hash))?;
+        rows.hashes.iter().try_for_each(|&hash| self.sorter.push_hash(hash))?;
         self.id_ends.append(bytemuck::cast_slice(&rows.id_lengths))?;
         self.id_bytes.append(&rows.id_bytes)?;
         self.mark_ends.append(bytemuck::cast_slice(&mark_ends))?;

@@ -6,7 +6,7 @@ pub mod builder;
 pub mod reader;
 
 pub use builder::Builder;
-pub use reader::Sidx;
+pub use reader::{Entries, Sidx};
 
 use std::sync::Arc;
 

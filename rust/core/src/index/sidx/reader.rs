@@ -134,36 +134,26 @@ impl Sidx {
         value.ok_or_else(|| self.out_of_range(row))
     }
 
+    /// The columns that say where records lie, looked up once for many rows.
+    #[inline]
+    #[must_use]
+    pub fn entries(&self) -> Entries<'_> {
+        let columns = &self.columns;
+        Entries {
+            index: self,
+            length: columns.numbers(LENGTH),
+            header_offset: columns.numbers(HEADER_OFFSET),
+            sequence_offset: columns.numbers(SEQUENCE_OFFSET),
+            line_bases: columns.numbers(LINE_BASES),
+            line_bytes: columns.numbers(LINE_BYTES),
+            check: columns.numbers(CHECK),
+        }
+    }
+
     /// Where record `row` lies. A damaged row is an error.
     #[inline]
     pub fn entry(&self, row: u64) -> Result<Entry> {
-        let (entry, check) = self.unchecked_entry(row).ok_or_else(|| self.out_of_range(row))?;
-        let marks = if entry.is_uneven() { check_marks(self.marks(row)?) } else { 0 };
-        if check ^ marks == entry.check() { Ok(entry) } else { Err(damaged(row)) }
-    }
-
-    #[inline]
-    fn unchecked_entry(&self, row: u64) -> Option<(Entry, u32)> {
-        let (columns, row) = (&self.columns, usize::try_from(row).ok()?);
-        let entry = Entry {
-            length: *columns.numbers(LENGTH).get(row)?,
-            header_offset: *columns.numbers(HEADER_OFFSET).get(row)?,
-            sequence_offset: *columns.numbers(SEQUENCE_OFFSET).get(row)?,
-            line_bases: *columns.numbers(LINE_BASES).get(row)?,
-            line_bytes: *columns.numbers(LINE_BYTES).get(row)?,
-        };
-        Some((entry, *columns.numbers(CHECK).get(row)?))
-    }
-
-    /// Says that the entry of a row will be wanted shortly.
-    #[inline]
-    pub fn prefetch(&self, row: u64) {
-        for (buffer, width) in
-            [(LENGTH, 8), (HEADER_OFFSET, 8), (SEQUENCE_OFFSET, 8), (LINE_BASES, 4), (LINE_BYTES, 4), (CHECK, 4)]
-        {
-            let at = (row as usize).saturating_mul(width);
-            prefetch(self.columns.bytes(buffer).get(at..at.saturating_add(1)).unwrap_or(&[]));
-        }
+        self.entries().get(row)
     }
 
     #[cold]
@@ -221,7 +211,7 @@ impl Sidx {
         let mut first = None;
         for slot in slots.clone() {
             let row: u64 = self.number(LOOKUP_ROW, slot as u64)?;
-            self.prefetch(row); // whoever asks for a row by name mostly wants to know where it lies
+            self.entries().prefetch(row); // whoever asks for a row by name mostly wants to know where it lies
             match (self.is_named(row, id)?, first) {
                 (true, None) => {
                     first = Some(row);
@@ -285,6 +275,59 @@ impl Sidx {
         }
         self.checked_lengths()?;
         Ok(())
+    }
+}
+
+/// Where the records of an index lie.
+#[derive(Clone, Copy)]
+pub struct Entries<'a> {
+    index: &'a Sidx,
+    length: &'a [u64],
+    header_offset: &'a [u64],
+    sequence_offset: &'a [u64],
+    line_bases: &'a [u32],
+    line_bytes: &'a [u32],
+    check: &'a [u32],
+}
+
+impl<'a> Entries<'a> {
+    /// The index that they are of.
+    #[must_use]
+    pub fn index(&self) -> &'a Sidx {
+        self.index
+    }
+
+    /// Where record `row` lies. A damaged row is an error.
+    #[inline]
+    pub fn get(&self, row: u64) -> Result<Entry> {
+        let (entry, check) = self.unchecked(row).ok_or_else(|| self.index.out_of_range(row))?;
+        let marks = if entry.is_uneven() { check_marks(self.index.marks(row)?) } else { 0 };
+        if check ^ marks == entry.check() { Ok(entry) } else { Err(damaged(row)) }
+    }
+
+    #[inline]
+    fn unchecked(&self, row: u64) -> Option<(Entry, u32)> {
+        let row = usize::try_from(row).ok()?;
+        let entry = Entry {
+            length: *self.length.get(row)?,
+            header_offset: *self.header_offset.get(row)?,
+            sequence_offset: *self.sequence_offset.get(row)?,
+            line_bases: *self.line_bases.get(row)?,
+            line_bytes: *self.line_bytes.get(row)?,
+        };
+        Some((entry, *self.check.get(row)?))
+    }
+
+    /// Says that the entry of a row will be wanted shortly.
+    #[inline]
+    pub fn prefetch(&self, row: u64) {
+        let Ok(row) = usize::try_from(row) else { return };
+        for column in [self.length, self.header_offset, self.sequence_offset] {
+            prefetch(column.get(row..=row).unwrap_or(&[]));
+        }
+        for column in [self.line_bases, self.line_bytes, self.check] {
+            prefetch(column.get(row..=row).unwrap_or(&[]));
+        }
     }
 }
 

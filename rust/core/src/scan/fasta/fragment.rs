@@ -143,7 +143,7 @@ fn body<R: Rows>(bytes: &[u8], base: u64, from: usize, fragment: &mut Fragment<R
         match stop {
             Stop::Header(_) => fragment.rows.push(&record, &id),
             // The tail may go on with this record or start the next header: stitching tells.
-            Stop::Tail(_) => fragment.open = Some(Open { id: id.into_owned(), record }),
+            Stop::Tail(_) => fragment.open = Some(Open { id: String::from_utf8_lossy(&id).into_owned(), record }),
         }
     }
 }
@@ -225,8 +225,8 @@ mod tests {
     struct Ids(Vec<String>);
 
     impl Rows for Ids {
-        fn push(&mut self, _record: &Record, id: &str) {
-            self.0.push(id.to_owned());
+        fn push(&mut self, _record: &Record, id: &[u8]) {
+            self.0.push(String::from_utf8(id.to_vec()).unwrap());
         }
     }
 

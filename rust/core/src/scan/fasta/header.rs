@@ -57,7 +57,8 @@ fn wrong(at: u64, byte: u8) -> Error {
 /// The id in a header line, as checked as by [`Header::parse`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Name<'a> {
-    pub id: Cow<'a, str>,
+    /// UTF-8.
+    pub id: Cow<'a, [u8]>,
     /// Whether the line has no word to be it.
     pub unnamed: bool,
     /// Bytes in the line, its newline not counted.
@@ -72,7 +73,11 @@ pub(crate) fn name(bytes: &[u8], offset: u64) -> Result<Option<Name<'_>>> {
     }
     let Some(line) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
     let header = Header::parse(&bytes[..line], offset)?;
-    Ok(Some(Name { id: header.id, unnamed: header.is_empty, line }))
+    let id = match header.id {
+        Cow::Borrowed(id) => Cow::Borrowed(id.as_bytes()),
+        Cow::Owned(id) => Cow::Owned(id.into_bytes()),
+    };
+    Ok(Some(Name { id, unnamed: header.is_empty, line }))
 }
 
 /// The name in a short line that starts with a word and holds nothing but ASCII, spaces and tabs: as nearly all do.
@@ -86,7 +91,7 @@ fn plain_name(bytes: &[u8]) -> Option<Name<'_>> {
             b' ' | b'\t' => odd &= odd - 1,
             b'\n' => {
                 let word = bytes.get(1..end).filter(|word| !word.is_empty() && bytes[0] == b'>')?;
-                return Some(Name { id: Cow::Borrowed(std::str::from_utf8(word).ok()?), unnamed: false, line: at });
+                return Some(Name { id: Cow::Borrowed(word), unnamed: false, line: at });
             }
             _ => return None,
         }
@@ -127,7 +132,8 @@ mod tests {
             let header = Header::parse(line, 7).unwrap();
             assert_eq!((header.text, &*header.id), (text, id));
             let length = line.strip_suffix(b"\n").unwrap_or(line).len();
-            let name = Name { id: header.id, unnamed: header.is_empty, line: length };
+            let id = Cow::Owned(header.id.into_owned().into_bytes());
+            let name = Name { id, unnamed: header.is_empty, line: length };
             assert_eq!(super::name(&[line, b"\nACGT"].concat(), 7).unwrap(), Some(name));
         }
     }

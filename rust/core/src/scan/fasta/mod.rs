@@ -34,8 +34,8 @@ pub struct Record {
 
 /// Rows collected from a chunk, in the worker's thread.
 pub trait Rows: Default + Send {
-    /// Takes the next record and its id.
-    fn push(&mut self, record: &Record, id: &str);
+    /// Takes the next record and its id, which is UTF-8.
+    fn push(&mut self, record: &Record, id: &[u8]);
 }
 
 /// Takes the rows of all chunks, in file order.

@@ -132,7 +132,7 @@ impl<'a, S: Sink> Stitcher<'a, S> {
     fn close(&mut self, end: u64) -> Result<()> {
         let Some(Open { id, record }) = self.open.take() else { return Ok(()) };
         let mut rows = S::Rows::default();
-        rows.push(&Record { end, ..record }, &id);
+        rows.push(&Record { end, ..record }, id.as_bytes());
         self.sink.take(rows)
     }
 }
@@ -167,8 +167,8 @@ mod tests {
     struct Spans(Vec<(String, u64, u64)>);
 
     impl Rows for Spans {
-        fn push(&mut self, record: &Record, id: &str) {
-            self.0.push((id.to_owned(), record.end, record.lines.bases));
+        fn push(&mut self, record: &Record, id: &[u8]) {
+            self.0.push((String::from_utf8(id.to_vec()).unwrap(), record.end, record.lines.bases));
         }
     }
 
