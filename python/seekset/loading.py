@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch.utils.data import Sampler
+from torch.utils.data import Sampler, default_collate
 
+from seekset.datasets.columns import Columns
 from seekset.datasets.order import Order
 from seekset.position import Position
 from seekset.world import Share, World, detect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sized
+    from collections.abc import Iterator, Sequence, Sized
 
     from seekset.position import Clock
     from seekset.world import Even
 
-__all__ = ["ResumableBatchSampler", "ResumableSampler"]
+__all__ = ["ResumableBatchSampler", "ResumableSampler", "collate"]
 
 _T = TypeVar("_T")
 
@@ -133,6 +134,15 @@ class ResumableBatchSampler(_Resumable[list[int]]):
         start = position * self.batch_size
         places: list[int] = self._share.places(start, start + self.batch_size).tolist()
         return places
+
+
+def collate(items: Sequence[Any]) -> Any:
+    """A batch of a dataset with columns: tensors as they were decoded, without a copy of each item.
+
+    Features with any number of values come as :class:`seekset.Batch` of tensors, byte strings as they are. Items of
+    other datasets, and those that a ``transform`` made, are collated as torch does.
+    """
+    return items.columns if isinstance(items, Columns) else default_collate(items)
 
 
 def clock_of(data: object) -> Clock:

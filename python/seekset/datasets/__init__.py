@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seekset.datasets.stream import Stream
+    from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
 
 _HOMES = {
     "Stream": "seekset.datasets.stream",
+    "TFRecordDataset": "seekset.datasets.tfrecord",
+    "TFRecordIterableDataset": "seekset.datasets.tfrecord",
 }
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "TFRecordDataset", "TFRecordIterableDataset"]
 
 
 def __getattr__(name: str) -> Any:

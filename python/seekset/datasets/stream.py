@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 from seekset.errors import MismatchError
 from seekset.loading import clock_of
@@ -109,20 +109,25 @@ class Stream(IterableDataset[_T], Generic[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one."""
         share = self._of_worker()
+        world = share.world
+        if state.get("workers") != world.workers:
+            raise MismatchError(f"state mismatch: workers was {state.get('workers')!r} and is {world.workers!r} here")
+        # One worker's end is not the end of the epoch: the others may have rows left.
+        alone = world.workers == 1 and get_worker_info() is None
+        self._position.load(state, len(share), turn=alone)
         if hasattr(self.data, "load_state_dict"):
             self.data.load_state_dict(state["data"])
-        # One worker's end is not the end of the epoch: the others may have rows left.
-        alone = share.world.workers == 1
-        if state.get("workers") != share.world.workers:
-            raise MismatchError(
-                f"state mismatch: workers was {state.get('workers')!r} and is {share.world.workers!r} here"
-            )
-        self._position.load(state, len(share), turn=alone)
-        if not alone and state["position"] >= len(share):
-            self._end(share.world, int(state["epoch"]))
+        if not alone:
+            self._go_to(int(state["epoch"]), world, ended=state["position"] >= len(share))
 
-    def _end(self, world: World, epoch: int) -> None:
+    def _go_to(self, epoch: int, world: World, *, ended: bool) -> None:
+        """Go to the epoch of a state, or to the next if all workers were told that they had reached its end.
+
+        At once, and not with the first row: a loader waits until states are loaded, but not until a row is read, before
+        it may start other workers.
+        """
+        self._clock.set_epoch(epoch)
         if world.workers <= _MOST_WORKERS:
-            self._ended[world.worker] = epoch + 1
+            self._ended[world.worker] = epoch + 1 if ended else 0
             if bool((self._ended[: world.workers] == epoch + 1).all()):
                 self._clock.set_epoch(epoch + 1)

@@ -1,0 +1,282 @@
+"""TFRecord files as torch datasets."""
+
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import seekset
+from conformance import BATCH, Conformance, in_a_list
+from frames import records
+from seekset.datasets import TFRecordDataset, TFRecordIterableDataset
+from seekset.errors import CorruptRecordError, FormatError, MismatchError
+from seekset.loading import ResumableBatchSampler, ResumableSampler, collate
+from seekset.world import World
+
+FEATURES = {"x": ("float32", (2,)), "label": "int64", "name": "bytes", "tags": ("int64", None)}
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Four files of payloads `0` to `13`; one of them is empty."""
+    numbers = iter(range(14))
+    for name, count in (("a", 5), ("b", 0), ("c", 1), ("d", 8)):
+        payloads = [str(next(numbers)).encode() for _ in range(count)]
+        (tmp_path / f"{name}.tfrecord").write_bytes(records(*payloads))
+    return tmp_path / "*.tfrecord"
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """Two files of Examples 0 to 6: example k has k tags."""
+    for name, numbers in (("a", range(3)), ("b", range(3, 7))):
+        with seekset.TFRecordWriter(tmp_path / f"{name}.tfrecord") as writer:
+            for k in numbers:
+                values = {"x": [k, k + 0.5], "label": k, "name": f"n{k}", "tags": [k] * k}
+                writer.write_example(values, kinds={"tags": "int64"})
+    return tmp_path / "*.tfrecord"
+
+
+@pytest.fixture
+def conformance(shards):
+    return Conformance(partial(TFRecordDataset, shards, seed=3), key=int)
+
+
+def damage(path, offset):
+    """Flip a bit of the payload of the record at an offset."""
+    data = bytearray(path.read_bytes())
+    data[offset + 12] ^= 1
+    path.write_bytes(data)
+
+
+# --- the contract of all datasets -------------------------------------------------------------------------------------
+
+
+def test_every_record_comes_once(conformance):
+    conformance.every_item_comes_once()
+
+
+def test_loaders_deliver_every_record_once(conformance):
+    conformance.loaders_deliver_every_item_once()
+
+
+def test_orders_are_pure_functions_of_seed_and_epoch(conformance):
+    conformance.orders_are_pure_functions_of_seed_and_epoch(shuffled=True)
+
+
+def test_a_fresh_process_agrees(conformance):
+    conformance.a_fresh_process_agrees()
+
+
+def test_epochs_reach_persistent_workers(conformance):
+    conformance.epochs_reach_persistent_workers()
+
+
+def test_samplers_resume_at_every_batch(conformance):
+    conformance.samplers_resume_at_every_batch()
+    conformance.positions_can_be_given_where_loaders_run_ahead()
+
+
+def test_streams_resume_at_every_record(conformance):
+    conformance.streams_resume_at_every_item()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stateful_loaders_resume_at_every_batch(conformance, workers, streamed):
+    conformance.stateful_loaders_resume_at_every_batch(workers, streamed=streamed)
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_shuffle_records_come_in_the_order_of_sorted_files(shards):
+    ds = TFRecordDataset(shards, shuffle=False)
+    assert [int(payload) for payload in ds] == list(range(14))
+    assert (ds[-1], ds[0]) == (b"13", b"0")
+    assert ds.__getitems__([13, 0, 5, 13, -9]) == [b"13", b"0", b"5", b"13", b"5"]
+    for outside in (14, -15):
+        with pytest.raises(IndexError, match="out of range: there are 14 rows"):
+            ds[outside]
+    assert repr(ds) == "<TFRecordDataset of 4 files, 14 records, in file order>"
+
+
+def test_the_shuffle_goes_over_all_files(shards):
+    order = list(seekset.Permutation(14, 3, 2))
+    ds = TFRecordDataset(shards, seed=3)
+    ds.set_epoch(2)
+    assert [int(payload) for payload in ds.__getitems__(range(14))] == order
+    assert [int(payload) for payload in TFRecordIterableDataset(shards, seed=3)] == list(seekset.Permutation(14, 3))
+
+
+def test_features_become_tensors(examples):
+    ds = TFRecordDataset(examples, FEATURES, shuffle=False)
+    item = ds[4]
+    assert {name: type(value) for name, value in item.items()} == {
+        "x": torch.Tensor,
+        "label": torch.Tensor,
+        "name": bytes,
+        "tags": torch.Tensor,
+    }
+    assert (item["x"].tolist(), int(item["label"]), item["name"]) == ([4.0, 4.5], 4, b"n4")
+    assert (item["tags"].dtype, item["tags"].tolist()) == (torch.int64, [4] * 4)
+    assert [int(item["label"]) for item in ds.__getitems__([5, 0, 3])] == [5, 0, 3]
+
+
+def test_batches_are_collated_as_torch_does_or_as_they_were_decoded(examples):
+    fixed = {name: FEATURES[name] for name in ("x", "label", "name")}
+    ds = TFRecordDataset(examples, fixed, shuffle=False)
+    sampler = ResumableBatchSampler(ds, 4)
+    for collate_fn in (None, collate):
+        first, second = DataLoader(ds, batch_sampler=sampler, collate_fn=collate_fn)
+        assert first["x"].tolist() == [[0, 0.5], [1, 1.5], [2, 2.5], [3, 3.5]]
+        assert (first["x"].dtype, first["label"].dtype) == (torch.float32, torch.int64)
+        assert (second["label"].tolist(), second["name"]) == ([4, 5, 6], [b"n4", b"n5", b"n6"])
+    ragged = TFRecordDataset(examples, {"tags": ("int64", None)}, shuffle=False)
+    batch = next(iter(DataLoader(ragged, batch_size=4, collate_fn=collate)))
+    assert batch["tags"].values.tolist() == [1, 2, 2, 3, 3, 3]
+    assert batch["tags"].offsets.tolist() == [0, 0, 1, 3, 6]
+
+
+def test_items_are_transformed(examples):
+    ds = TFRecordDataset(examples, {"label": "int64"}, shuffle=False, transform=lambda item: int(item["label"]) * 10)
+    assert (ds[3], ds.__getitems__([1, 6])) == (30, [10, 60])
+    stream = TFRecordIterableDataset(examples, shuffle=False, transform=len)
+    assert len(list(stream)) == len(stream) == 7
+    assert next(iter(DataLoader(ds, batch_size=3, collate_fn=collate))).tolist() == [0, 10, 20]
+
+
+def test_ranks_share_a_stream(shards):
+    ranks = [TFRecordIterableDataset(shards, world=World(rank, 3), even="drop") for rank in range(3)]
+    delivered = [[int(payload) for payload in rank] for rank in ranks]
+    assert [len(rank) for rank in delivered] == [4, 4, 4]
+    assert len({number for rank in delivered for number in rank}) == 12
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+def test_states_hold_seed_and_epoch(shards):
+    ds = TFRecordDataset(shards, seed=9)
+    ds.set_epoch(4)
+    fresh = TFRecordDataset(shards)
+    fresh.load_state_dict(ds.state_dict())
+    assert fresh.__getitems__(range(14)) == ds.__getitems__(range(14))
+    with pytest.raises(MismatchError, match="state mismatch: rows was 14 and is 8 here"):
+        TFRecordDataset(shards.parent / "d.tfrecord").load_state_dict(ds.state_dict())
+
+
+def test_samplers_of_torchdata_do_not_skip_twice(shards):
+    """The position is the sampler's: one that the dataset kept, too, would be skipped twice."""
+    for make_sampler in (lambda _: None, ResumableSampler):
+        ds = TFRecordDataset(shards)
+        ds.set_epoch(2)
+        loader = StatefulDataLoader(ds, batch_size=BATCH, sampler=make_sampler(ds), collate_fn=in_a_list)
+        batches = iter(loader)
+        next(batches)
+        state, rest = loader.state_dict(), list(batches)
+        ds = TFRecordDataset(shards)
+        loader = StatefulDataLoader(ds, batch_size=BATCH, sampler=make_sampler(ds), collate_fn=in_a_list)
+        loader.load_state_dict(state)
+        assert list(loader) == rest
+
+
+def test_datasets_pickle(examples):
+    ds = TFRecordDataset(examples, FEATURES, seed=5)
+    ds.set_epoch(1)
+    copy = pickle.loads(pickle.dumps(ds))
+    assert [item["name"] for item in copy] == [item["name"] for item in ds]
+    copy.set_epoch(2)
+    assert ds.epoch == 1
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_may_be_started_in_any_way(examples, method):
+    ds = TFRecordDataset(examples, {"label": "int64"}, shuffle=False)
+    loader = DataLoader(ds, batch_size=4, num_workers=1, multiprocessing_context=method)
+    assert [batch["label"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+# --- records that are not sound ---------------------------------------------------------------------------------------
+
+
+def test_a_corrupt_record_is_named(shards):
+    damage(shards.parent / "d.tfrecord", 68)
+    ds = TFRecordDataset(shards, shuffle=False, verify="full")
+    for read in (
+        lambda: ds[10],
+        lambda: ds.__getitems__([0, 10]),
+        lambda: list(TFRecordIterableDataset(shards, verify="full")),
+    ):
+        with pytest.raises(CorruptRecordError, match=r"d\.tfrecord: record 4, byte 68"):
+            read()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_corrupt_records_are_left_out_and_counted_if_asked(shards, workers):
+    damage(shards.parent / "a.tfrecord", 34)
+    damage(shards.parent / "d.tfrecord", 68)
+    options = {"shuffle": False, "verify": "full", "on_error": "skip"}
+    context = "fork" if workers else None
+    ds = TFRecordDataset(shards, **options)
+    loader = DataLoader(ds, batch_size=4, num_workers=workers, collate_fn=in_a_list, multiprocessing_context=context)
+    batches = [[int(payload) for payload in batch] for batch in loader]
+    assert batches == [[0, 1, 3], [4, 5, 6, 7], [8, 9, 11], [12, 13]]
+    found = ds.skipped()
+    assert found.count == 2
+    places = [(place.path.name, place.record, place.offset) for place in found.places]
+    assert places == [("a.tfrecord", 2, 34), ("d.tfrecord", 4, 68)]
+    stream = TFRecordIterableDataset(shards, **options)
+    loader = DataLoader(stream, batch_size=None, num_workers=workers, multiprocessing_context=context)
+    assert sorted(map(int, loader)) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13]
+    assert stream.data.skipped() == found
+
+
+def test_a_stream_resumes_behind_a_record_that_was_left_out(shards):
+    damage(shards.parent / "a.tfrecord", 34)
+    make = partial(TFRecordIterableDataset, shards, shuffle=False, verify="full", on_error="skip")
+    whole = list(make())
+    for done in range(len(whole)):
+        stream = make()
+        items = iter(stream)
+        for _ in range(done):
+            next(items)
+        fresh = make()
+        fresh.load_state_dict(stream.state_dict())
+        assert list(fresh) == whole[done:]
+
+
+def test_a_record_that_is_asked_for_alone_is_never_left_out(shards):
+    damage(shards.parent / "a.tfrecord", 34)
+    ds = TFRecordDataset(shards, shuffle=False, verify="full", on_error="skip")
+    with pytest.raises(CorruptRecordError):
+        ds[2]
+    assert ds.__getitems__([2]) == []
+
+
+def test_payloads_that_are_no_examples_are_named_or_left_out(examples):
+    path = examples.parent / "c.tfrecord"
+    path.write_bytes(records(b"\xff no example"))
+    with pytest.raises(FormatError, match=r"c\.tfrecord: record 0"):
+        TFRecordDataset(examples, FEATURES, shuffle=False).__getitems__([0, 7])
+    ds = TFRecordDataset(examples, FEATURES, shuffle=False, on_error="skip")
+    assert [int(item["label"]) for item in ds.__getitems__([6, 7, 0])] == [6, 0]
+    assert ds.skipped().places[0][:2] == (path, 0)
+
+
+def test_features_that_no_record_has_are_not_left_out(examples):
+    ds = TFRecordDataset(examples, {"nothing": "int64"}, on_error="skip", shuffle=False)
+    with pytest.raises(MismatchError, match=r"a\.tfrecord.*nothing"):
+        ds.__getitems__([0, 1])
+
+
+def test_arguments_that_are_none_are_refused(shards):
+    with pytest.raises(ValueError, match='on_error must be "raise" or "skip", not \'ignore\''):
+        TFRecordDataset(shards, on_error="ignore")
+    with pytest.raises(FileNotFoundError):
+        TFRecordDataset(shards.parent / "nothing-*")
+    with pytest.raises(ValueError, match="seed must be from 0"):
+        TFRecordDataset(shards, seed=-1)
