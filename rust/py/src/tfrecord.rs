@@ -20,6 +20,9 @@ use crate::watch::watched;
 /// Reads of more bytes let other threads run.
 const MANY_BYTES: u64 = 1 << 16;
 
+/// Bytes that are checked before they are copied.
+const NEAR_BYTES: u64 = 1 << 20;
+
 /// An open TFRecord file.
 #[pyclass(frozen, module = "seekset._core")]
 pub struct TFRecordFile {
@@ -93,16 +96,30 @@ impl TFRecordFile {
 }
 
 impl TFRecordFile {
+    /// Checked without the GIL, copied with it, some at a time: what was checked is then still near the processor.
     fn read_rows<'py>(&self, py: Python<'py>, rows: &[u64]) -> PyResult<Bound<'py, PyList>> {
-        let read = || {
-            self.inner.with_payloads(rows, |payloads| {
-                Ok(Python::attach(|py| {
-                    let copies = payloads.iter().map(|payload| PyBytes::new(py, payload));
-                    PyList::new(py, copies).map(Bound::unbind)
-                }))
-            })
+        let mut copies: Vec<Py<PyBytes>> = Vec::with_capacity(rows.len());
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.near(rest));
+            let copy = |payloads: &[&[u8]]| {
+                Python::attach(|py| copies.extend(payloads.iter().map(|payload| PyBytes::new(py, payload).unbind())));
+                Ok(())
+            };
+            py.detach(|| self.inner.with_payloads(now, copy)).or_raise(py)?;
+            rest = later;
+        }
+        PyList::new(py, copies)
+    }
+
+    /// How many of these rows, one at least, are few enough bytes to stay near the processor.
+    fn near(&self, rows: &[u64]) -> usize {
+        let mut bytes = 0;
+        let fits = |&&row: &&u64| {
+            bytes += self.inner.entry(row).map_or(0, |entry| entry.size);
+            bytes <= NEAR_BYTES
         };
-        Ok(py.detach(read).or_raise(py)??.into_bound(py))
+        rows.iter().take_while(fits).count().max(1)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -64,6 +64,19 @@ impl Guarded {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads bytes that lie in the file, as it was when it was opened, without a mapping.
+    pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(out, offset).map_err(|e| {
+            if e.kind() == io::ErrorKind::UnexpectedEof {
+                let end = offset + out.len() as u64;
+                let message = format!("it ends before byte {end}, which it held when it was opened; open it again");
+                Error::stale(message).in_file(&self.path)
+            } else {
+                Error::io(&self.path, e)
+            }
+        })
     }
 
     /// Its size when it was opened.
@@ -180,6 +193,11 @@ impl Source for Mapped {
 
     fn bytes<'a>(&'a self, range: Range<u64>, _scratch: &'a mut Scratch) -> Result<&'a [u8]> {
         Ok(&self.as_bytes()[checked(&range, self.len())?])
+    }
+
+    fn peek(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        checked(&(offset..offset.saturating_add(out.len() as u64)), self.len())?;
+        self.guarded.read_at(offset, out)
     }
 
     fn in_memory(&self) -> Option<&[u8]> {

@@ -1,12 +1,11 @@
 //! A file read by `pread`: slower than a mapping, but a file that shrinks under it is an ordinary error.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::mapped::Guarded;
 use super::source::{Scratch, Source, checked};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A file that is read and never mapped.
 #[derive(Debug)]
@@ -38,16 +37,13 @@ impl Source for Pread {
             scratch.bytes.resize(wanted, 0);
         }
         let bytes = &mut scratch.bytes[..wanted];
-        self.guarded.file().read_exact_at(bytes, range.start).map_err(|e| {
-            if e.kind() == std::io::ErrorKind::UnexpectedEof {
-                let message =
-                    format!("it ends before byte {}, which it held when it was opened; open it again", range.end);
-                Error::stale(message).in_file(self.guarded.path())
-            } else {
-                Error::io(self.guarded.path(), e)
-            }
-        })?;
+        self.guarded.read_at(range.start, bytes)?;
         Ok(bytes)
+    }
+
+    fn peek(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        checked(&(offset..offset.saturating_add(out.len() as u64)), self.len())?;
+        self.guarded.read_at(offset, out)
     }
 
     fn check_unchanged(&self) -> Result<()> {

@@ -30,6 +30,13 @@ pub trait Source: Send + Sync {
     /// A range that is not inside `0..len()` is an error, never a shorter answer.
     fn bytes<'a>(&'a self, range: Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]>;
 
+    /// Copies a few bytes that lie alone: a mapping need not have their page for that.
+    fn peek(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut scratch = Scratch::default();
+        out.copy_from_slice(self.bytes(offset..offset.saturating_add(out.len() as u64), &mut scratch)?);
+        Ok(())
+    }
+
     /// All bytes, if they lie in memory as they are.
     fn in_memory(&self) -> Option<&[u8]> {
         None

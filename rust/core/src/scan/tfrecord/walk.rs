@@ -12,12 +12,14 @@ use crate::watch::{Beat, Watch};
 /// Records handed over at a time.
 const BLOCK: usize = 4096;
 
-/// Bytes read around a header from a source that is not in memory: few where records are large, more where many lie
-/// within.
-const WINDOW: std::ops::RangeInclusive<u64> = 1 << 12..=1 << 20;
+/// Records of more bytes than this are large: between their headers lie pages that nobody needs.
+const LARGE: u64 = 1 << 11;
 
-/// Records ahead whose headers are asked for, guessed from the size of the last one.
-const AHEAD: u64 = 8;
+/// Bytes read at a time, from a source that is not in memory, where records are small: many lie within.
+const MANY: u64 = 1 << 18;
+
+/// How many bytes ahead of a small record memory is asked for: waiting for each header would take longer than the walk.
+const AHEAD: usize = 1 << 11;
 
 /// Blocks of fewer bytes have their payloads checked on the calling thread.
 const FEW_BYTES: u64 = 1 << 16;
@@ -93,13 +95,14 @@ pub(super) struct Walker<'a> {
     /// The records passed by the last call of [`Walker::block`].
     pub block: Vec<Entry>,
     scratch: Scratch,
-    window: u64,
+    /// Whether the last record was a large one.
+    large: bool,
 }
 
 impl<'a> Walker<'a> {
     pub fn new(source: &'a dyn Source, verify: Verify) -> Self {
         let (block, scratch) = (Vec::with_capacity(BLOCK), Scratch::default());
-        Self { source, verify, at: 0, record: 0, block, scratch, window: *WINDOW.start() }
+        Self { source, verify, at: 0, record: 0, block, scratch, large: false }
     }
 
     /// Passes some thousands of records; fewer at the end, and none there. After an error, it stands before the record
@@ -114,23 +117,26 @@ impl<'a> Walker<'a> {
 
     fn fill(&mut self) -> Result<()> {
         let (source, len) = (self.source, self.source.len());
-        if let Some(bytes) = source.in_memory() {
-            return self.pass(bytes, 0);
-        }
         while self.at < len && self.block.len() < BLOCK {
             let base = self.at;
-            let end = source.chunk_end(base, self.window).max(base.saturating_add(HEADER)).min(len);
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let passed = source.bytes(base..end, &mut scratch).and_then(|bytes| self.pass(bytes, base));
-            self.scratch = scratch;
-            passed?;
-            let far = self.at - base > 2 * self.window;
-            self.window = if far { *WINDOW.start() } else { (2 * self.window).min(*WINDOW.end()) };
+            if self.large && len - base >= HEADER {
+                let mut header = [0; HEADER as usize];
+                source.peek(base, &mut header)?;
+                self.pass(&header, base)?;
+            } else if let Some(bytes) = source.in_memory() {
+                self.pass(bytes, 0)?;
+            } else {
+                let end = source.chunk_end(base, MANY).max(base.saturating_add(HEADER)).min(len);
+                let mut scratch = std::mem::take(&mut self.scratch);
+                let passed = source.bytes(base..end, &mut scratch).and_then(|bytes| self.pass(bytes, base));
+                self.scratch = scratch;
+                passed?;
+            }
         }
         Ok(())
     }
 
-    /// Passes the records whose headers lie in `bytes`, which start at `base`.
+    /// Passes the records whose headers lie in `bytes`, which start at `base`, up to a large one.
     fn pass(&mut self, bytes: &[u8], base: u64) -> Result<()> {
         let len = self.source.len();
         let (mut at, first) = (self.at, self.record);
@@ -148,8 +154,11 @@ impl<'a> Walker<'a> {
                 Ok(size) => {
                     self.block.push(Entry { offset: at, size });
                     at += size;
-                    let ahead = size.saturating_mul(AHEAD) as usize;
-                    prefetch(rest.get(ahead..ahead.saturating_add(HEADER as usize)).unwrap_or_default());
+                    self.large = size > LARGE;
+                    if self.large {
+                        break;
+                    }
+                    prefetch(rest.get(AHEAD..AHEAD + size as usize).unwrap_or_default());
                 }
                 Err(fault) => {
                     self.at = at;
