@@ -11,6 +11,7 @@ import fasta
 import peers
 import report
 import tfrecord_examples
+import tfrecord_index
 from contest import DisagreementError, Row
 
 
@@ -21,7 +22,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
     """Hold the contests and print their results; after a full run of all, write benches/results.md."""
     size = data.QUICK if quick else data.FULL
     _prepare(size)
-    contests = {**fasta.contests(size), **tfrecord_examples.contests(size)}
+    contests = {**fasta.contests(size), **tfrecord_index.contests(size), **tfrecord_examples.contests(size)}
     if unknown := set(only) - set(contests):
         raise click.UsageError(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(contests)}")
     rows: list[Row] = []

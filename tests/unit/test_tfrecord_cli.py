@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import seekset
 from frames import header, lines, record, records, unchecked
 
 PAYLOADS = [b"one", b"", b"three"]
@@ -167,3 +168,42 @@ def test_a_missing_file_is_said_in_one_line(cli):
     for words in (["tfrecord", "verify"], ["tfrecord-index"]):
         done = cli(*words, "missing.tfrecord")
         assert (done.returncode, done.stderr) == (1, "seekset: missing.tfrecord: No such file or directory\n")
+
+
+# --- show -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def examples(tmp_path):
+    with seekset.TFRecordWriter(tmp_path / "e.tfrecord", index=False) as writer:
+        writer.write_example({"x": [0.5, 1.5], "name": b"first\x00", "many": list(range(20))})
+        writer.write_example({"x": [2.5], "name": "[red]", "many": [7]})
+
+
+def test_the_features_of_an_example_are_shown(cli, examples):
+    head, *rows = cli("tfrecord", "show", "e.tfrecord", "0").stdout.splitlines()
+    assert head.startswith("record 0 of 2, byte 0, ")
+    assert sorted(row.split("\t") for row in rows[1:]) == [
+        ["many", "int64", "20", "0 1 2 3 4 5 6 7 …"],
+        ["name", "bytes", "1", r"b'first\x00'"],
+        ["x", "float32", "2", "0.5 1.5"],
+    ]
+    assert "18 19" in cli("tfrecord", "show", "--all", "e.tfrecord", "0").stdout
+    assert "b'[red]'" in cli("tfrecord", "show", "e.tfrecord", "--", "-1").stdout
+
+
+def test_a_payload_that_is_no_example_is_shown_as_bytes(cli, path, write):
+    assert cli("tfrecord", "show", "x.tfrecord", "2").stdout.splitlines() == [
+        "record 2 of 3, byte 35, 5 bytes of payload",
+        "00000000  74 68 72 65 65                                   three",
+    ]
+    assert cli("tfrecord", "show", "x.tfrecord", "1").stdout == "record 1 of 3, byte 19, 0 bytes of payload\n"
+    write(records(bytes(1000)), "long.tfrecord")
+    assert len(cli("tfrecord", "show", "long.tfrecord", "0").stdout.splitlines()) == 1 + 32
+    assert len(cli("tfrecord", "show", "--all", "long.tfrecord", "0").stdout.splitlines()) == 1 + 63
+
+
+def test_a_row_that_is_not_there_is_a_usage_error(cli, path):
+    done = cli("tfrecord", "show", "x.tfrecord", "3")
+    assert done.returncode == 2
+    assert "row 3 is out of range: there are 3 rows, 0 to 2" in done.stderr

@@ -9,8 +9,13 @@ import click
 from seekset.cli.terminal import progress_bar, show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from seekset.examples import Values
+
+# How many values of a feature, bytes of one value and bytes of a payload that is no Example are shown.
+_SHOWN, _BYTES_SHOWN, _DUMPED = 8, 60, 512
 
 
 @click.group(name="tfrecord")
@@ -45,3 +50,75 @@ def verify(files: tuple[str, ...], quiet: bool) -> None:
         show_table(("file", "records", "faults"), [(file, records, len(faults)) for file, records, faults in done])
     if any(faults for _, _, faults in done):
         click.get_current_context().exit(1)
+
+
+@command.command(name="show")
+@click.argument("file", type=click.Path())
+@click.argument("row", type=int)
+@click.option("--all", "everything", is_flag=True, help="Show all values, however many.")
+def show(file: str, row: int, everything: bool) -> None:
+    """Show record ROW of FILE: the features of its Example, or its bytes if it is none.
+
+    Rows count from 0, and from the end if negative (put -- before such a one).
+    """
+    from seekset.tfrecord import TFRecordFile
+
+    with TFRecordFile(file, verify="full") as records:
+        try:
+            payload = records[row]
+        except IndexError as error:
+            raise click.UsageError(str(error)) from None
+        count, (offset, _) = len(records), records.entry(row)
+    click.echo(f"record {row % count} of {count}, byte {offset}, {len(payload)} bytes of payload")
+    rows = _features(payload, everything=everything)
+    if rows:
+        show_table(("feature", "kind", "values", ""), rows)
+    elif payload:
+        for line in _dump(payload if everything else payload[:_DUMPED]):
+            click.echo(line)
+
+
+def _features(payload: bytes, *, everything: bool) -> list[tuple[str, str, int, str]]:
+    """What an Example or a SequenceExample holds, one row for each feature; nothing if the payload is neither."""
+    from seekset.errors import FormatError
+    from seekset.examples import decode_example, decode_sequence_example
+
+    try:
+        context, lists = decode_sequence_example(payload)
+        if not lists:
+            context = decode_example(payload)
+    except FormatError:
+        return []
+    rows = [
+        (name, _kind(values), len(values), _some(values, everything=everything)) for name, values in context.items()
+    ]
+    for name, steps in lists.items():
+        first: Values = next((step for step in steps if step is not None), [])
+        shown = "; ".join("-" if step is None else _some(step, everything=everything) for step in steps)
+        rows.append((name, f"list of {_kind(first)}", len(steps), shown))
+    return rows
+
+
+def _kind(values: Values) -> str:
+    return "bytes" if isinstance(values, list) else str(getattr(values, "dtype", ""))
+
+
+def _some(values: Values, *, everything: bool) -> str:
+    """Values in a line, the first of them if they are many."""
+    shown = list(values if everything else values[:_SHOWN])
+    words = [_word(value, everything=everything) for value in shown]
+    return " ".join([*words, "…"] if len(shown) < len(values) else words)
+
+
+def _word(value: object, *, everything: bool) -> str:
+    if isinstance(value, bytes):
+        return repr(value) if everything or len(value) <= _BYTES_SHOWN else f"{value[:_BYTES_SHOWN]!r}…"
+    return str(value)
+
+
+def _dump(payload: bytes) -> Iterator[str]:
+    """Bytes in hexadecimal and as text, sixteen in a line."""
+    for at in range(0, len(payload), 16):
+        some = payload[at : at + 16]
+        text = "".join(chr(byte) if chr(byte).isascii() and chr(byte).isprintable() else "." for byte in some)
+        yield f"{at:08x}  {some.hex(' '):<47}  {text}"
