@@ -4,8 +4,9 @@ use rayon::prelude::*;
 
 use super::column::{Builder, Column, Slot, Trouble, join};
 use super::list::{List, Pieces};
-use super::record::{Map, corrupt, entries, in_record, steps};
+use super::record::{Map, corrupt, in_record, steps};
 use super::schema::{Dtype, Feature, Schema, Shape};
+use super::search::Search;
 use super::wire::Fault;
 use crate::error::{Error, Place, Result};
 use crate::io::threads;
@@ -129,24 +130,25 @@ impl<'a, 'o> Job<'a, 'o> {
         let Self { first, payloads, schema, map, mut builders } = self;
         let mut search = Search::new(schema);
         for (record, payload) in payloads.iter().enumerate() {
-            let found = search.record(payload, map).map_err(|fault| in_record(corrupt(fault), first + record))?;
-            for (builder, value) in builders.iter_mut().zip(found) {
-                let value = value.take();
-                let added = match map {
-                    Map::Features => add(builder, value.as_ref()).map_err(|trouble| (None, trouble)),
-                    Map::Sequences => add_steps(builder, value.as_ref()),
-                };
-                added.map_err(|(step, trouble)| error(builder.feature(), first + record, step, trouble))?;
+            let record = first + record;
+            let damaged = |fault| in_record(corrupt(fault), record);
+            match map {
+                Map::Features => {
+                    for (builder, list) in builders.iter_mut().zip(search.features(payload).map_err(damaged)?) {
+                        let added = builder.add(list.take().as_ref());
+                        added.map_err(|trouble| error(builder.feature(), record, None, trouble))?;
+                    }
+                }
+                Map::Sequences => {
+                    for (builder, steps) in builders.iter_mut().zip(search.sequences(payload).map_err(damaged)?) {
+                        let added = add_steps(builder, steps.take().as_ref());
+                        added.map_err(|(step, trouble)| error(builder.feature(), record, step, trouble))?;
+                    }
+                }
             }
         }
         Ok(builders)
     }
-}
-
-#[inline]
-fn add<'a>(builder: &mut Builder<'a, '_>, value: Option<&Pieces<'a>>) -> Result<(), Trouble> {
-    let list = value.map(List::of_feature).transpose()?.flatten();
-    builder.add(list.as_ref())
 }
 
 /// Adds a feature list; what went wrong comes with its step. A list that may be missing counts as one of no steps.
@@ -162,7 +164,9 @@ fn add_steps<'a>(builder: &mut Builder<'a, '_>, value: Option<&Pieces<'a>>) -> R
         Some(value) => {
             let each = |step, feature: Pieces<'a>| {
                 count = step + 1;
-                add(builder, Some(&feature)).map_err(|trouble| At(Some(step), trouble))
+                let added = List::of_feature(&feature).map_err(Trouble::from);
+                let added = added.and_then(|list| builder.add(list.as_ref()));
+                added.map_err(|trouble| At(Some(step), trouble))
             };
             steps(value, each).map_err(|At(step, trouble)| (step, trouble))?;
         }
@@ -171,45 +175,6 @@ fn add_steps<'a>(builder: &mut Builder<'a, '_>, value: Option<&Pieces<'a>>) -> R
     }
     builder.end_steps(count);
     Ok(())
-}
-
-/// Finds features by name. Records are mostly written alike, so a name is first compared with the one that came at the
-/// same place in the record before.
-struct Search<'a> {
-    schema: &'a Schema,
-    before: Vec<(&'a [u8], Option<usize>)>,
-    found: Vec<Option<Pieces<'a>>>,
-}
-
-impl<'a> Search<'a> {
-    fn new(schema: &'a Schema) -> Self {
-        Self { schema, before: Vec::new(), found: schema.features().iter().map(|_| None).collect() }
-    }
-
-    /// The features of a record that the schema asks for, in its order.
-    #[inline]
-    fn record(&mut self, payload: &'a [u8], map: Map) -> Result<&mut [Option<Pieces<'a>>], Fault> {
-        let Self { schema, before, found } = self;
-        let mut nth = 0;
-        entries(payload, map, |name, value| {
-            let feature = match before.get(nth) {
-                Some(&(known, feature)) if known == name => feature,
-                _ => {
-                    let feature = schema.find(name);
-                    match before.get_mut(nth) {
-                        Some(place) => *place = (name, feature),
-                        None => before.push((name, feature)),
-                    }
-                    feature
-                }
-            };
-            nth += 1;
-            if let Some(at) = feature {
-                found[at] = Some(value);
-            }
-        })?;
-        Ok(found)
-    }
 }
 
 fn error(feature: &Feature, record: usize, step: Option<usize>, trouble: Trouble) -> Error {

@@ -41,6 +41,13 @@ impl<'a> Pieces<'a> {
         Self { first: Some(piece), more: Vec::new() }
     }
 
+    /// The piece, if there is only one.
+    #[inline]
+    #[must_use]
+    pub fn only(&self) -> Option<Reader<'a>> {
+        self.first.filter(|_| self.more.is_empty())
+    }
+
     /// Adds a piece at the end.
     #[inline]
     pub fn push(&mut self, piece: Reader<'a>) {
@@ -85,7 +92,7 @@ impl<'a> List<'a> {
     /// The list in a `Feature`, or nothing where none is set. Of several kinds the last counts, as protobuf has it.
     #[inline]
     pub fn of_feature(feature: &Pieces<'a>) -> Result<Option<Self>, Fault> {
-        match feature.first.filter(|_| feature.more.is_empty()).and_then(Self::alone) {
+        match feature.only().and_then(Self::alone) {
             Some(list) => Ok(Some(list)),
             None => Self::merged(feature),
         }
@@ -100,7 +107,7 @@ impl<'a> List<'a> {
             _ => (3, Kind::Int),
         };
         let list = feature.field_if(number)?;
-        feature.is_done().then(|| Self { kind, pieces: Pieces::one(list) })
+        feature.is_done().then(|| Self::new(kind, list))
     }
 
     fn merged(feature: &Pieces<'a>) -> Result<Option<Self>, Fault> {
@@ -115,12 +122,25 @@ impl<'a> List<'a> {
             if let Value::Bytes(piece) = value {
                 match &mut list {
                     Some(list) if list.kind == kind => list.pieces.push(piece),
-                    _ => list = Some(Self { kind, pieces: Pieces::one(piece) }),
+                    _ => list = Some(Self::new(kind, piece)),
                 }
             }
             Ok(())
         })?;
         Ok(list)
+    }
+
+    /// A list of this kind in one piece.
+    #[inline]
+    #[must_use]
+    pub fn new(kind: Kind, piece: Reader<'a>) -> Self {
+        Self { kind, pieces: Pieces::one(piece) }
+    }
+
+    /// The list, if it is in one piece.
+    #[must_use]
+    pub fn only(&self) -> Option<Reader<'a>> {
+        self.pieces.only()
     }
 
     /// What the values are.

@@ -24,6 +24,7 @@ pub mod infer;
 pub mod list;
 pub mod record;
 pub mod schema;
+mod search;
 pub mod wire;
 
 pub use column::{Cells, Column, Slot};

@@ -36,8 +36,9 @@ pub fn entries<'a>(
     Ok(())
 }
 
+/// Name and value of an entry.
 #[inline]
-fn entry_of(mut entry: Reader<'_>) -> std::result::Result<(&[u8], Pieces<'_>), Fault> {
+pub(super) fn entry_of(mut entry: Reader<'_>) -> std::result::Result<(&[u8], Pieces<'_>), Fault> {
     let mut usual = entry;
     if let (Some(name), Some(value), true) = (usual.field_if(1), usual.field_if(2), usual.is_done()) {
         return Ok((name.rest(), Pieces::one(value)));

@@ -130,6 +130,23 @@ impl<'a> Reader<'a> {
         Some(inner)
     }
 
+    /// What follows `head`, so many bytes, if that is what comes next; nothing is read otherwise.
+    #[inline]
+    pub fn behind(&mut self, head: &[u8], length: usize) -> Option<Reader<'a>> {
+        if !self.rest().starts_with(head) || self.rest().len() - head.len() < length {
+            return None;
+        }
+        let at = self.at + head.len();
+        self.at = at + length;
+        Some(Reader { at, end: self.at, ..*self })
+    }
+
+    /// The bytes between here and where `later`, of the same payload, stands, if it ends where `after` stands.
+    #[must_use]
+    pub fn up_to(&self, later: &Self, after: &Self) -> Option<&'a [u8]> {
+        if later.end == after.at { self.payload.get(self.at..later.at) } else { None }
+    }
+
     /// Whether all has been read.
     #[inline]
     #[must_use]

@@ -305,6 +305,51 @@ fn many_records_in_many_threads_give_the_same_columns_and_the_first_error() {
 }
 
 #[test]
+fn records_that_resemble_the_one_before_are_read_for_themselves() {
+    let int = |value: u8| field(3, &field(1, &[value]));
+    let two = field(3, &[field(1, &[1]), field(1, &[2])].concat());
+    let float = field(2, &field(1, &1.0_f32.to_le_bytes()));
+    let unknown = b"\x38\x01";
+    let record = |entries: &[Vec<u8>]| field(1, &entries.concat());
+    let payloads = [
+        record(&[entry(b"x", &int(1)), entry(b"y", &int(2))]),
+        record(&[entry(b"x", &int(3)), entry(b"y", &int(4))]),
+        record(&[entry(b"y", &int(5)), entry(b"x", &int(6))]),
+        record(&[entry(b"y", &int(7)), entry(b"x", &two)]),
+        record(&[entry(b"y", &int(8)), entry(b"x", &two)]),
+        record(&[entry(b"z", &float), entry(b"x", &int(9)), entry(b"y", &int(9))]),
+        record(&[entry(b"z", &float), entry(b"x", &int(10)), entry(b"y", &int(10))]),
+        record(&[entry(b"x", &int(1)), unknown.to_vec(), entry(b"x", &int(11)), entry(b"y", &int(11))]),
+        record(&[entry(b"x", &int(1)), unknown.to_vec(), entry(b"x", &int(12)), entry(b"y", &int(12))]),
+        record(&[entry(b"x", &[int(1), int(13)].concat()), entry(b"y", &int(13))]),
+        record(&[entry(b"x", &[int(1), int(14)].concat()), entry(b"y", &int(14))]),
+        record(&[entry(b"x", &[int(1), float.clone(), int(15)].concat()), entry(b"y", &int(15))]),
+        record(&[entry(b"x", &[int(2), float.clone(), int(16)].concat()), entry(b"y", &int(16))]),
+        record(&[entry(b"x", &[]), entry(b"y", &int(17))]),
+        record(&[entry(b"x", &int(18))]),
+    ];
+    let optional = |name| Feature { default: Some(Values::I64(vec![])), ..feature(name, Dtype::I64, Shape::Ragged(1)) };
+    let schema = schema(vec![optional("x"), optional("y")]);
+    let slices: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+    let together = columns(&slices, &schema).unwrap();
+    for (k, column) in together.iter().enumerate() {
+        let (Cells::I64(values), Some(offsets)) = (&column.values, &column.offsets) else { panic!("{column:?}") };
+        for (record, slice) in slices.iter().enumerate() {
+            let alone = columns(&[slice], &schema).unwrap();
+            let part = values[offsets[record] as usize..offsets[record + 1] as usize].to_vec();
+            assert_eq!(alone[k].values, Cells::I64(part), "record {record}");
+        }
+    }
+    assert_eq!(together[0].values, Cells::I64(vec![1, 3, 6, 1, 2, 1, 2, 9, 10, 11, 12, 1, 13, 1, 14, 15, 16, 18]));
+
+    // A head that comes again must not lead over the end of the map.
+    let cut = &payloads[0][..payloads[0].len() - 1];
+    let shorter = [&[0x0a, cut.len() as u8 - 2][..], &cut[2..]].concat();
+    let error = columns(&[&payloads[0], &shorter], &schema).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+#[test]
 fn a_slot_of_another_size_is_refused() {
     let schema = schema(vec![feature("x", Dtype::F32, Shape::Fixed(2))]);
     assert!(decode::examples(&[b""], &schema, vec![Some(Slot::F32(&mut [0.0; 3]))]).is_err());
