@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw, layout};
 use crate::index::fai::{FaiWriter, push_line};
 use crate::index::sidx::{Builder, Sidx};
+pub use crate::io::Origin;
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, Table, beside, open_watched};
 use crate::io::seldom::Seldom;
@@ -37,23 +38,6 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self { index: None, build: true, force: false, allow_memory: true, access: Access::Mmap }
     }
-}
-
-/// Where an index came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// It was there and fits.
-    Found,
-    /// It was built and written.
-    Built {
-        /// Why the one that was there could not be used, if one was there.
-        because: Option<String>,
-    },
-    /// It was built and is in memory only.
-    Memory {
-        /// Why it could not be written.
-        because: String,
-    },
 }
 
 /// An open FASTA file. Reads take `&self`, from any number of threads.

@@ -22,23 +22,23 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(kind) = detect(file) else { return };
     let raw = file.to_vec();
     let folder = std::env::temp_dir();
-    let builder = Builder::new(&folder, 1 + u64::from(spacing) * 64);
-    let mut reader = Inflating::new(&raw, kind, &Unwatched).expect("memory").into_index(builder);
+    let mut builder = Builder::new(&folder, 1 + u64::from(spacing) * 64);
+    let mut reader = Inflating::new(&raw, kind, &Unwatched).expect("memory").into_index(&mut builder);
     let mut whole = Vec::new();
     if (&mut reader).take(MOST).read_to_end(&mut whole).is_err() || whole.len() as u64 == MOST {
         return;
     }
+    reader.finish().expect("a file that was read to its end");
     let index = || -> Result<Vec<u8>> {
         let mut index = Vec::new();
         let facts = Fingerprint { size: raw.len() as u64, mtime_ns: 0, sample: 0 };
-        let builder = reader.finish()?.expect("the builder that went in");
         builder.finish(kind, &facts, Starts::new(&folder), &mut index, &Unwatched)?;
         Ok(index)
     };
-    let index = index().expect("a file that was read to its end");
+    let index = index().expect("memory");
     let index = Zidx::open(Store::memory(&index)).expect("an index just written");
     index.verify().expect("an index just written");
-    let source = Deflate::new(Box::new(raw.clone()), Arc::new(index));
+    let source = Deflate::new(Arc::new(raw.clone()), Arc::new(index));
     assert_eq!(source.len(), whole.len() as u64);
     let mut scratch = Scratch::default();
     for at in (0..whole.len() as u64 / 1000 + 1).rev().map(|k| k * 1000) {

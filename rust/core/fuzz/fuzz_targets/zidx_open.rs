@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(range.start < range.end && range.end <= index.data_size());
             }
         }
-        let source = Deflate::new(Box::new(file.to_vec()), Arc::new(index));
+        let source = Deflate::new(Arc::new(file.to_vec()), Arc::new(index));
         let mut scratch = Scratch::default();
         for at in (0..source.len()).step_by(997).take(300) {
             let end = source.len().min(at + 997);

@@ -9,6 +9,7 @@ pub mod fingerprint;
 pub mod gzi;
 pub mod mapped;
 pub mod open;
+pub mod origin;
 pub mod pread;
 pub(crate) mod prefetch;
 pub(crate) mod seldom;
@@ -22,5 +23,6 @@ pub mod zidx;
 
 pub use fingerprint::Fingerprint;
 pub use open::{Access, Table, open_source};
+pub use origin::Origin;
 pub use source::{Scratch, Source};
 pub use store::Store;

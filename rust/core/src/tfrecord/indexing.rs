@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use super::compressed;
 use crate::error::{Error, Result};
 use crate::index::idx::{self, Cover};
 use crate::io::Source;
@@ -78,6 +80,7 @@ pub fn write_index_for_tfrecord_file(path: &Path, index: &Path, verify: Verify) 
 /// [`write_index_for_tfrecord_file`], watched.
 pub fn write_index_watched(path: &Path, index: &Path, verify: Verify, watch: &dyn Watch) -> Result<u64> {
     let source = Mapped::open(path)?;
+    compressed::refuse(&*source, verify).map_err(|e| e.in_file(path))?;
     refuse_to_replace(index, Some(path), ".idx", is_index)?;
     let mut out = WholeFile::create(index)?;
     let records = write_lines(&*source, verify, watch, &mut out, index).map_err(|e| e.in_file(path))?;
@@ -210,6 +213,7 @@ pub enum Ensured {
 /// ```
 pub fn ensure_index(path: &Path, index: &Path, verify: Verify, watch: &dyn Watch) -> Result<Ensured> {
     let source = Mapped::open(path)?;
+    compressed::refuse(&*source, verify).map_err(|e| e.in_file(path))?;
     let because = match read_index_file(index) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
         Err(error @ Error::Io { .. }) => return Err(error),
@@ -238,6 +242,13 @@ pub(super) fn ends_early(end: u64, len: u64) -> String {
 
 /// Compares all checksums of a file and tells `report` of every fault; returns how many records were looked at.
 pub fn survey_file(path: &Path, watch: &dyn Watch, report: &mut dyn FnMut(Error)) -> Result<u64> {
-    let source = Mapped::open(path)?;
-    survey(&*source, watch, &mut |fault| report(fault.in_file(path))).map_err(|e| e.in_file(path))
+    let raw: Arc<dyn Source> = Mapped::open(path)?;
+    let mut look = || -> Result<u64> {
+        let source: Arc<dyn Source> = match compressed::kind(&*raw, Verify::Full)? {
+            Some(kind) => Arc::new(compressed::without_records(Arc::clone(&raw), kind, watch)?),
+            None => Arc::clone(&raw),
+        };
+        survey(&*source, watch, &mut |fault| report(fault.in_file(path)))
+    };
+    look().map_err(|e| e.in_file(path))
 }

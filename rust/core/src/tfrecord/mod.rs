@@ -1,5 +1,6 @@
 //! A TFRecord file behind one handle: any record, or many at once, by its row.
 
+mod compressed;
 mod indexing;
 mod writer;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+pub use compressed::decompress;
 pub use indexing::{
     Ensured, ensure_index, index_entries_from_bytes, index_stream, index_text_from_bytes, read_index_file, survey_file,
     write_index_for_stream, write_index_for_tfrecord_file, write_index_watched,
@@ -16,12 +18,14 @@ pub use writer::{Compression, TfRecordWriter};
 
 use crate::error::{Error, Place, Result};
 use crate::index::idx::{self, Cover};
+use crate::io::deflate::Kind;
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
 use crate::io::pread::Pread;
 use crate::io::seldom::Seldom;
 use crate::io::source::checked;
-use crate::io::{Access, Scratch, Source, Store, threads};
+use crate::io::zidx::Zidx;
+use crate::io::{Access, Origin, Scratch, Source, Store, threads};
 use crate::scan::tfrecord::{AROUND, Entry, Verify, frame, walk};
 use crate::watch::{Unwatched, Watch};
 
@@ -43,12 +47,14 @@ const PAGE: usize = 4096;
 /// Where the rows of a handle come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Rows {
-    /// From the `.idx` beside the file if there is one, else from a walk over the file.
+    /// From the `.idx` beside the file if there is one, else from a walk over the file. Those of a compressed file come
+    /// from the `.zidx` beside it, which is made if there is none that fits.
     #[default]
     Beside,
     /// From this index, in its order, whatever it leaves out or repeats.
     Index(PathBuf),
-    /// From a walk over the file, which gives all records in file order.
+    /// From a walk over the file, which gives all records in file order. What a compressed file needs besides is kept
+    /// in memory.
     Walk,
 }
 
@@ -61,6 +67,8 @@ pub struct OpenOptions {
     pub verify: Verify,
     /// How bytes are read.
     pub access: Access,
+    /// Whether a `.zidx` that is missing or does not fit is an error, rather than made.
+    pub keep: bool,
 }
 
 /// Where each row lies.
@@ -69,6 +77,8 @@ enum Table {
     Starts(Vec<u64>),
     /// Rows in any order.
     Listed(Vec<Entry>),
+    /// The rows of a compressed file, as its index has them.
+    Compressed(Arc<Zidx>),
 }
 
 impl Table {
@@ -84,21 +94,33 @@ impl Table {
         match self {
             Self::Starts(starts) => starts.len() - 1,
             Self::Listed(entries) => entries.len(),
+            Self::Compressed(index) => index.records() as usize,
         }
     }
 
     #[inline]
-    fn get(&self, row: u64) -> Option<Entry> {
-        let row = usize::try_from(row).ok()?;
+    fn get(&self, row: u64) -> Result<Entry> {
         match self {
             Self::Starts(starts) => {
-                let (&start, &end) = (starts.get(row)?, starts.get(row.checked_add(1)?)?);
-                Some(Entry { offset: start, size: end - start })
+                let next = row as usize + usize::from(row < u64::MAX);
+                starts.get(row as usize).zip(starts.get(next)).map(|(&start, &end)| Entry::between(start, end))
             }
-            Self::Listed(entries) => entries.get(row).copied(),
+            Self::Listed(entries) => entries.get(row as usize).copied(),
+            Self::Compressed(index) => {
+                let range = index.record(row)?;
+                let entry = Entry::between(range.start, range.end);
+                if entry.size < AROUND {
+                    return Err(idx::disagrees(row, entry, "no record is that small"));
+                }
+                Some(entry)
+            }
         }
+        .ok_or(Error::RowOutOfRange { row: row.cast_signed(), rows: self.len() as u64 })
     }
 }
+
+/// A row, where it lies, and where its record goes.
+type Job<'a> = (u64, Entry, &'a mut [u8]);
 
 /// An open TFRecord file. Reads take `&self`, from any number of threads.
 pub struct TfRecordFile {
@@ -107,6 +129,8 @@ pub struct TfRecordFile {
     source: Arc<dyn Source>,
     mapped: Option<Arc<Mapped>>,
     table: Table,
+    compression: Option<Kind>,
+    origin: Option<Origin>,
     verify: Verify,
     /// For single reads.
     seldom: Seldom,
@@ -134,21 +158,27 @@ impl TfRecordFile {
 
     /// [`TfRecordFile::open`], watched while the file is walked.
     pub fn open_watched(path: &Path, options: &OpenOptions, watch: &dyn Watch) -> Result<Self> {
-        let (source, mapped): (Arc<dyn Source>, _) = match options.access {
+        let (raw, mapped): (Arc<dyn Source>, _) = match options.access {
             Access::Mmap => {
                 let mapped = Mapped::open(path)?;
                 (Arc::clone(&mapped) as _, Some(mapped))
             }
             Access::Pread => (Arc::new(Pread::open(path)?), None),
         };
+        let compression = compressed::kind(&*raw, options.verify).map_err(|e| e.in_file(path))?;
+        let compressed = compression.map(|kind| compressed::open(path, &raw, kind, options, watch)).transpose()?;
+        let source = compressed.as_ref().map_or(raw, |compressed| Arc::clone(&compressed.source));
         let found = match &options.rows {
-            Rows::Walk => None,
             Rows::Index(index) => Some((index.clone(), read_index_file(index)?)),
-            Rows::Beside => index_beside(path)?,
+            Rows::Beside if compressed.is_none() => index_beside(path)?,
+            Rows::Walk | Rows::Beside => None,
         };
-        let (table, index_path) = match found {
-            None => (walked(&*source, options.verify, watch).map_err(|e| e.in_file(path))?, None),
-            Some((index, entries)) => {
+        let (table, index_path) = match (found, &compressed) {
+            (None, Some(compressed)) => {
+                (Table::Compressed(Arc::clone(&compressed.index)), compressed.index_path.clone())
+            }
+            (None, None) => (walked(&*source, options.verify, watch).map_err(|e| e.in_file(path))?, None),
+            (Some((index, entries)), _) => {
                 let cover = indexing::fitting(&entries, &*source).map_err(|e| e.in_file(path))?;
                 if let (Cover::UpTo(end), Rows::Beside) = (cover, &options.rows) {
                     let message = indexing::ends_early(end, source.len());
@@ -157,8 +187,11 @@ impl TfRecordFile {
                 (Table::of(entries, cover), Some(index))
             }
         };
+        // Where the payloads of a compressed file lie in memory, nobody can point to.
+        let mapped = mapped.filter(|_| compression.is_none());
+        let origin = compressed.and_then(|compressed| compressed.origin);
         let (path, verify, seldom) = (path.to_owned(), options.verify, Seldom::new());
-        Ok(Self { path, index_path, source, mapped, table, verify, seldom })
+        Ok(Self { path, index_path, source, mapped, table, compression, origin, verify, seldom })
     }
 
     /// How many rows there are.
@@ -185,15 +218,28 @@ impl TfRecordFile {
         self.index_path.as_deref()
     }
 
-    /// Where a row lies.
+    /// What the file is compressed with, if it is.
+    #[must_use]
+    pub fn compression(&self) -> Option<Kind> {
+        self.compression
+    }
+
+    /// Where the `.zidx` of a compressed file came from; `None` for other files, and if none was looked for.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// Where a row lies, in the uncompressed data.
     pub fn entry(&self, row: u64) -> Result<Entry> {
-        self.table.get(row).ok_or(Error::RowOutOfRange { row: row.cast_signed(), rows: self.len() })
+        self.table.get(row).map_err(|e| e.in_file(&self.path))
     }
 
     /// A row's place, for errors about what its payload holds.
     #[must_use]
     pub fn place(&self, row: u64) -> Place {
-        self.table.get(row).map_or(Place { record: Some(row), ..Place::default() }, |e| frame::place(row, e.offset))
+        let unknown = |_| Place { record: Some(row), ..Place::default() };
+        self.table.get(row).map_or_else(unknown, |e| frame::place(row, e.offset))
     }
 
     /// An error if the file is not what it was at open.
@@ -291,28 +337,38 @@ impl TfRecordFile {
         bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
         bytes.resize(needed, 0);
         let mut rest = &mut bytes[..];
-        let mut jobs: Vec<(u64, Entry, &mut [u8])> = Vec::with_capacity(rows.len());
+        let mut jobs: Vec<Job> = Vec::with_capacity(rows.len());
         for (&row, &entry) in rows.iter().zip(entries) {
             let (slot, after) = std::mem::take(&mut rest).split_at_mut(entry.size as usize);
             jobs.push((row, entry, slot));
             rest = after;
         }
         jobs.sort_by_key(|(_, entry, _)| entry.offset);
-        let read = |scratch: &mut Scratch, (row, entry, slot): &mut (u64, Entry, &mut [u8])| -> Result<()> {
+        let read = |scratch: &mut Scratch, (row, entry, slot): &mut Job| -> Result<()> {
             let frame = self.source.bytes(entry.offset..entry.offset + entry.size, scratch)?;
             self.checked(frame, *row, *entry)?;
             slot.copy_from_slice(frame);
             Ok(())
         };
-        if few(entries) {
+        let read_all = |jobs: &mut [Job]| {
             let mut scratch = Scratch::default();
-            jobs.iter_mut().try_for_each(|job| read(&mut scratch, job))?;
+            jobs.iter_mut().try_for_each(|job| read(&mut scratch, job))
+        };
+        let failed = if self.compression.is_some() && rows.len() > 1 {
+            // What is inflated in one go is read by one thread.
+            let together = |a: &Job, b: &Job| {
+                let end = |job: &Job| self.source.chunk_end(job.1.offset, 0);
+                end(a) == end(b)
+            };
+            let parts = jobs.par_chunk_by_mut(together).map(read_all);
+            threads::in_pool(|| parts.find_map_first(Result::err))?
+        } else if few(entries) {
+            read_all(&mut jobs).err()
         } else {
             let all = jobs.par_iter_mut().with_min_len(TAKEN);
-            let failed = threads::in_pool(|| all.map_init(Scratch::default, read).find_map_first(Result::err))?;
-            failed.map_or(Ok(()), Err)?;
-        }
-        Ok(bytes)
+            threads::in_pool(|| all.map_init(Scratch::default, read).find_map_first(Result::err))?
+        };
+        failed.map_or(Ok(bytes), Err)
     }
 
     /// The payload of a record whose bytes these are, compared with the index and, as far as asked, its checksums.

@@ -18,10 +18,10 @@ use seekset_core::{Error, Result};
 
 use crate::generate::cases;
 
-const FINGERPRINT: Fingerprint = Fingerprint { size: 1, mtime_ns: -2, sample: 3 };
+const FINGERPRINT: Fingerprint = Fingerprint { size: 1 << 20, mtime_ns: -2, sample: 3 };
 
 /// `data` as one gzip member or zlib stream, with a new block at least every `block` bytes.
-fn packed(kind: Kind, data: &[u8], level: u32, block: usize) -> Vec<u8> {
+pub fn packed(kind: Kind, data: &[u8], level: u32, block: usize) -> Vec<u8> {
     fn write(mut out: impl Write, data: &[u8], block: usize) {
         for piece in data.chunks(block.max(1)) {
             out.write_all(piece).expect("memory");
@@ -47,17 +47,17 @@ fn packed(kind: Kind, data: &[u8], level: u32, block: usize) -> Vec<u8> {
 fn index_of(file: &[u8], kind: Kind, spacing: u64, starts: &[u64]) -> Result<Vec<u8>> {
     let raw = file.to_vec();
     let folder = std::env::temp_dir();
-    let reader = Inflating::new(&raw, kind, &Unwatched)?.into_index(Builder::new(&folder, spacing));
+    let mut builder = Builder::new(&folder, spacing);
+    Inflating::new(&raw, kind, &Unwatched)?.into_index(&mut builder).finish()?;
     let mut rows = Starts::new(&folder);
     starts.iter().try_for_each(|&start| rows.push(start))?;
     let mut bytes = Vec::new();
-    let builder = reader.finish()?.expect("the builder that went in");
     builder.finish(kind, &FINGERPRINT, rows, &mut bytes, &Unwatched)?;
     Ok(bytes)
 }
 
 fn with_index(file: &[u8], index: &[u8]) -> Result<Deflate> {
-    Ok(Deflate::new(Box::new(file.to_vec()), Arc::new(Zidx::open(Store::memory(index))?)))
+    Ok(Deflate::new(Arc::new(file.to_vec()), Arc::new(Zidx::open(Store::memory(index))?)))
 }
 
 fn open(file: &[u8], kind: Kind, spacing: u64) -> Result<Deflate> {
@@ -318,7 +318,7 @@ fn a_block_longer_than_the_spacing_has_its_point_before_it() {
     let file = [b"\x78\x9c", body.as_slice(), &libdeflater::adler32(&data).to_be_bytes()].concat();
     let index = Zidx::open(Store::memory(&index_of(&file, Kind::Zlib, 1000, &[]).expect("an index"))).expect("one");
     assert_eq!(index.points(), 1);
-    let source = Deflate::new(Box::new(file), Arc::new(index));
+    let source = Deflate::new(Arc::new(file), Arc::new(index));
     assert_eq!(source.bytes(1_000_000..1_000_009, &mut Scratch::default()).expect("bytes"), [7; 9]);
 }
 

@@ -4,6 +4,7 @@
 
 mod bgzf;
 mod chunks;
+mod compressed;
 mod deflate;
 mod example;
 mod fai;

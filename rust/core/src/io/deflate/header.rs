@@ -57,7 +57,7 @@ pub fn detect(start: &[u8]) -> Option<Kind> {
     match *start {
         [0x1f, 0x8b, DEFLATE, ..] => Some(Kind::Gzip),
         // The first block's kind is in two bits of the third byte, and 3 is no kind.
-        [a, b, c, ..] if zlib(a, b).is_ok() && c & 6 != 6 => Some(Kind::Zlib),
+        [a, b, ref rest @ ..] if zlib(a, b).is_ok() && rest.first().is_none_or(|c| c & 6 != 6) => Some(Kind::Zlib),
         _ => None,
     }
 }
@@ -145,7 +145,8 @@ mod tests {
             (&[0x78, 0x9d, 0], None),
             (&[0x88, 0x1c, 0], None),
             (&[0x78, 0xbb, 0], None),
-            (&[0x78, 0x9c], None),
+            (&[0x78, 0x9c], Some(Kind::Zlib)),
+            (&[0x78], None),
             (&[], None),
             (&[0; 12], None),
         ] {

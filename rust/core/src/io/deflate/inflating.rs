@@ -35,7 +35,7 @@ pub struct Inflating<'a> {
     raw: &'a dyn Source,
     decoder: Decoder,
     beat: Beat<'a>,
-    builder: Option<Builder>,
+    builder: Option<&'a mut Builder>,
     piece: Vec<u8>,
     /// Bytes of the piece that were handed out.
     taken: usize,
@@ -52,22 +52,22 @@ impl<'a> Inflating<'a> {
 
     /// The same, with all that is needed to read the file at random put into `builder`.
     #[must_use]
-    pub fn into_index(mut self, builder: Builder) -> Self {
+    pub fn into_index(mut self, builder: &'a mut Builder) -> Self {
         self.builder = Some(builder);
         self
     }
 
-    /// What is still to come is read and dropped; then the builder, if there is one, knows the whole file.
-    pub fn finish(mut self) -> Result<Option<Builder>> {
+    /// What is still to come is read and dropped: what is wrong with it is an error, and a builder knows the whole file.
+    pub fn finish(mut self) -> Result<()> {
         while !self.ended {
             self.refill()?;
         }
-        Ok(self.builder)
+        Ok(())
     }
 
     /// Makes the next piece. It may be empty before the end, too.
     fn refill(&mut self) -> Result<()> {
-        let due = self.builder.as_ref().is_some_and(Builder::is_due);
+        let due = self.builder.as_ref().is_some_and(|builder| builder.is_due());
         self.piece.resize(PIECE, 0);
         self.taken = 0;
         let filled = self.decoder.fill(self.raw, &mut self.piece, due);

@@ -65,7 +65,7 @@ impl Drop for Lent {
 
 /// The uncompressed bytes of a gzip or zlib file.
 pub struct Deflate {
-    raw: Box<dyn Source>,
+    raw: Arc<dyn Source>,
     index: Arc<Zidx>,
     parking: Arc<Parking>,
     inflated: AtomicU64,
@@ -74,7 +74,7 @@ pub struct Deflate {
 impl Deflate {
     /// A source over the compressed bytes `raw`, which `index` was made from.
     #[must_use]
-    pub fn new(raw: Box<dyn Source>, index: Arc<Zidx>) -> Self {
+    pub fn new(raw: Arc<dyn Source>, index: Arc<Zidx>) -> Self {
         Self { raw, index, parking: Arc::default(), inflated: AtomicU64::new(0) }
     }
 
@@ -175,6 +175,13 @@ impl Source for Deflate {
             bytes.extend_from_slice(&rest[..rest.len().min(wanted - bytes.len())]);
         }
         Ok(bytes)
+    }
+
+    /// Ends where the point's bytes do, so that none are inflated for two chunks.
+    fn chunk_end(&self, at: u64, want: u64) -> u64 {
+        let end = at.saturating_add(want).min(self.len());
+        let span = self.index.point_of(end).and_then(|number| self.index.point(number));
+        span.map_or(end, |(_, span)| span.end.max(end))
     }
 
     fn check_unchanged(&self) -> Result<()> {

@@ -98,6 +98,10 @@ impl Tail {
         if chunk != CHUNK || points == 0 {
             return Err(format!("its checksums are about {chunk} bytes each, and it has {points} points"));
         }
+        // No deflate stream grows by more than 1032 to 1.
+        if data_size / 1040 > size {
+            return Err(format!("a file of {size} bytes does not inflate to {data_size}"));
+        }
         let mtime_ns = (i128::from(high as i64) << 64) | i128::from(low);
         let fingerprint = Fingerprint { size, mtime_ns, sample };
         Ok(Self { kind, fingerprint, data_size, points, sums, starts, windows, pages_check })

@@ -2,6 +2,7 @@
 
 use super::{Entry, Verify};
 use crate::error::{Error, Place, Result};
+use crate::io::deflate::{Kind, detect};
 use crate::io::{Scratch, Source};
 
 /// Bytes before a payload: its length and the length's checksum.
@@ -101,7 +102,7 @@ impl Fault {
     #[cold]
     pub fn told(self, header: &[u8; HEADER as usize], record: u64, offset: u64, left: u64) -> Error {
         let length = stated_length(header);
-        if let Some(kind) = (record == 0 && !fits(header)).then(|| compression(header)).flatten() {
+        if let Some(kind) = (record == 0 && !fits(header)).then(|| detect(header)).flatten() {
             return compressed(kind);
         }
         let message = match self {
@@ -126,7 +127,7 @@ impl Fault {
 /// The error about `left` bytes at the end that are too few for a header.
 #[cold]
 pub(super) fn cut_header(start: &[u8], record: u64, offset: u64, left: u64) -> Error {
-    if let Some(kind) = (record == 0).then(|| compression(start)).flatten() {
+    if let Some(kind) = (record == 0).then(|| detect(start)).flatten() {
         return compressed(kind);
     }
     let message = format!(
@@ -146,38 +147,13 @@ fn stored(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
 }
 
-/// How a whole file is compressed, as far as its first bytes say so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// gzip.
-    Gzip,
-    /// zlib.
-    Zlib,
-}
-
-/// What a file that starts like this may be compressed with.
-///
-/// Records of some lengths start like this too: those whose header's checksum [`fits`] are no compressed file.
-#[must_use]
-pub fn compression(start: &[u8]) -> Option<Compression> {
-    match *start {
-        [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
-        // Deflate with a window of up to 32 KiB, no dictionary, and two bytes that are a multiple of 31.
-        [cmf, flags, ..]
-            if cmf & 0xf == 8
-                && cmf >> 4 <= 7
-                && flags & 0x20 == 0
-                && (u32::from(cmf) << 8 | u32::from(flags)) % 31 == 0 =>
-        {
-            Some(Compression::Zlib)
-        }
-        _ => None,
-    }
-}
-
-fn compressed(kind: Compression) -> Error {
-    let name = if kind == Compression::Gzip { "gzip" } else { "zlib" };
-    let message = format!("expected a plain TFRecord, found a file that is compressed with {name}; decompress it");
+/// The error about a compressed file where only a plain one will do.
+pub(crate) fn compressed(kind: Kind) -> Error {
+    let message = format!(
+        "expected a plain TFRecord, found one that is compressed with {}: no index leads DALI into it; decompress it with \
+         seekset tfrecord decompress, or read it as it is with TFRecordFile",
+        kind.name()
+    );
     Error::Format { path: None, place: place(0, 0), message }
 }
 
@@ -224,25 +200,5 @@ mod tests {
         // From a file of tf.io.TFRecordWriter: the header of a record of 3 bytes, and the checksum of b"abc".
         assert_eq!(header(0), *b"\0\0\0\0\0\0\0\0\x29\x03\x98\x07");
         assert_eq!(checksum(b""), 0xa282_ead8);
-    }
-
-    #[test]
-    fn compressed_files_are_known_by_their_start() {
-        for (start, kind) in [
-            (&b"\x1f\x8b\x08\0"[..], Some(Compression::Gzip)),
-            (b"\x1f\x8b\x07", None),
-            (b"\x78\x01", Some(Compression::Zlib)),
-            (b"\x78\x5e", Some(Compression::Zlib)),
-            (b"\x78\x9c", Some(Compression::Zlib)),
-            (b"\x78\xda", Some(Compression::Zlib)),
-            (b"\x58\x85", Some(Compression::Zlib)),
-            (b"\x78\x9d", None),
-            (b"\x78\xbb", None),
-            (b"\x78", None),
-            (b"", None),
-            (b"\0\0\0\0", None),
-        ] {
-            assert_eq!(compression(start), kind, "{start:x?}");
-        }
     }
 }

@@ -28,6 +28,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A record that starts at one byte and ends before another, which must not come first.
+    #[must_use]
+    #[inline]
+    pub(crate) fn between(start: u64, end: u64) -> Self {
+        Self { offset: start, size: end - start }
+    }
+
     /// Where the next record starts, unless no file can be that long.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
