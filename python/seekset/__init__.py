@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seekset._core import Permutation, reverse_complement, set_threads, threads
     from seekset.batch import Batch, NestedBatch
+    from seekset.compression import decompress_tfrecord
     from seekset.encoding import encode_example, encode_sequence_example
     from seekset.errors import (
         CorruptRecordError,
@@ -76,6 +77,7 @@ _HOMES = {
     "decode_examples": "seekset.examples",
     "decode_sequence_example": "seekset.examples",
     "decode_sequence_examples": "seekset.examples",
+    "decompress_tfrecord": "seekset.compression",
     "encode_example": "seekset.encoding",
     "encode_sequence_example": "seekset.encoding",
     "ensure_tfrecord_indexes": "seekset.tfrecord",
@@ -115,6 +117,7 @@ __all__ = [
     "decode_examples",
     "decode_sequence_example",
     "decode_sequence_examples",
+    "decompress_tfrecord",
     "encode_example",
     "encode_sequence_example",
     "ensure_tfrecord_indexes",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ __all__ = [
     "count_fasta",
     "decode_example",
     "decode_examples",
+    "decompress_tfrecord",
     "encode_example",
     "encode_sequence_example",
     "ensure_tfrecord_index",
@@ -119,13 +120,18 @@ class TFRecordFile:
         *,
         index: _Path | None = None,
         walk: bool = False,
+        build: bool = True,
         verify: str | None = ...,
         io: str = "mmap",
         progress: Callable[[int, int], object] | None = None,
     ) -> TFRecordFile: ...
     def __len__(self) -> int: ...
     @property
+    def compression(self) -> Literal["gzip", "zlib"] | None: ...
+    @property
     def index_path(self) -> Path | None: ...
+    @property
+    def not_written(self) -> str | None: ...
     def entry(self, row: int) -> tuple[int, int]: ...
     def check_unchanged(self) -> None: ...
     def read(self, row: int) -> bytes: ...
@@ -180,6 +186,15 @@ class View:
     def __len__(self) -> int: ...
 
 def count_fasta(path: _Path, threads: int) -> tuple[int, int]: ...
+def decompress_tfrecord(
+    path: _Path,
+    out: _Path,
+    index_path: _Path | None = None,
+    verify: str | None = ...,
+    *,
+    replace: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> int: ...
 def ensure_tfrecord_index(
     path: _Path,
     index_path: _Path,

@@ -41,15 +41,20 @@ _ROWS_AT_ONCE = 256
 
 
 class TFRecordFile(Sequence[bytes]):
-    """A TFRecord file as a sequence of payloads.
+    """A TFRecord file, plain or compressed with gzip or zlib, as a sequence of payloads.
 
     If there is an index beside the file (``train.tfrecord.idx``), it is checked against the file and its rows are the
     rows here. If not, the file's headers are walked once; payloads are not read, nothing is written.
 
+    A compressed file is inflated once, at its first opening; an index beside it (``train.tfrecord.gz.zidx``) then says
+    where its records are and where in the file to begin inflating for each.
+
     Args:
         path: The file.
         index: Another index, whose rows are the rows here, in its order, whatever it leaves out or repeats; ``False``
-            takes all records in file order and looks at no index.
+            takes all records in file order, and neither looks at an index nor writes one.
+        rebuild: Whether the ``.zidx`` of a compressed file is built if it is missing or does not fit. If not, those are
+            ``StaleIndexError``.
         verify: ``"lengths"`` compares the checksums of lengths, at open and at every read. ``"full"`` compares those of
             payloads as well, at every read. ``None`` is for files that were written without checksums.
         io: ``"mmap"``, or ``"pread"`` for files that others may cut short while they are read.
@@ -67,13 +72,14 @@ class TFRecordFile(Sequence[bytes]):
         path: AnyPath,
         *,
         index: AnyPath | Literal[False] | None = None,
+        rebuild: bool = True,
         verify: Verify = "lengths",
         io: Literal["mmap", "pread"] = "mmap",
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self._path = _as_path(path)
         index = index if index is None or index is False else _as_path(index)
-        self._options: dict[str, Any] = {"index": index, "verify": _checked(verify), "io": io}
+        self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "verify": _checked(verify), "io": io}
         self._core: _core.TFRecordFile | None = None
         self._closed = False
         self._schemas: dict[bool, Schema] = {}
@@ -81,14 +87,22 @@ class TFRecordFile(Sequence[bytes]):
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.TFRecordFile:
         index = self._options["index"]
-        return _core.TFRecordFile(
+        core = _core.TFRecordFile(
             self._path,
             index=index or None,
             walk=index is False,
+            build=self._options["rebuild"],
             verify=self._options["verify"],
             io=self._options["io"],
             progress=progress,
         )
+        if core.not_written is not None:
+            message = (
+                f"{self._path}.zidx can't be written ({core.not_written}): the index is kept in memory and built "
+                "again at each open"
+            )
+            warnings.warn(message, SeeksetWarning, stacklevel=3)
+        return core
 
     @property
     def _open(self) -> _core.TFRecordFile:
@@ -105,6 +119,15 @@ class TFRecordFile(Sequence[bytes]):
     def path(self) -> Path:
         """The file."""
         return self._path
+
+    @property
+    def compression(self) -> Literal["gzip", "zlib"] | None:
+        """What the file is compressed with; ``None`` if it is plain.
+
+        >>> TFRecordFile("train.tfrecord").compression is None
+        True
+        """
+        return self._open.compression
 
     @property
     def index_path(self) -> Path | None:
@@ -357,7 +380,11 @@ def find_tfrecords(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
             continue
         else:
             names = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 (a Path's glob has one fixed root)
-        names = [name for name in names if name.suffix != ".idx" and not name.name.startswith(".") and name.is_file()]
+        names = [
+            name
+            for name in names
+            if name.suffix not in {".idx", ".zidx"} and not name.name.startswith(".") and name.is_file()
+        ]
         if not names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         found.update(names)

@@ -23,6 +23,27 @@ def command() -> None:
     """Look into TFRecord files."""
 
 
+@command.command(name="decompress")
+@click.argument("file", type=click.Path())
+@click.option(
+    "-o", "--output", type=click.Path(), help="Where the plain file goes; FILE without its .gz or .zlib unless given."
+)
+@click.option("--index", is_flag=True, help="Write the index for DALI as well, beside the plain file.")
+@click.option("-f", "--force", is_flag=True, help="Replace files that are there already.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+def decompress(file: str, output: str | None, index: bool, force: bool, quiet: bool) -> None:
+    """Make a plain TFRecord file, as DALI needs it, of FILE, which is compressed with gzip or zlib.
+
+    All checksums are compared on the way, in one pass and in bounded memory. What is wrong leaves nothing behind.
+    """
+    from seekset.compression import decompress_tfrecord
+
+    with progress_bar("decompressing", quiet=quiet) as told:
+        plain = decompress_tfrecord(file, output, index=index, overwrite=force, verify="full", progress=told)
+    if not quiet:
+        show_table(("file", "plain", "bytes"), [(file, plain, plain.stat().st_size)])
+
+
 @command.command(name="verify")
 @click.argument("files", nargs=-1, required=True)
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but faults.")

@@ -34,8 +34,8 @@ mod _core {
     use crate::table::TokenTable;
     #[pymodule_export]
     use crate::tfrecord::{
-        TFRecordFile, ensure_tfrecord_index, index_tfrecord_stream, read_tfrecord_index, survey_tfrecord,
-        tfrecord_entries, tfrecord_index_text, write_tfrecord_index,
+        TFRecordFile, decompress_tfrecord, ensure_tfrecord_index, index_tfrecord_stream, read_tfrecord_index,
+        survey_tfrecord, tfrecord_entries, tfrecord_index_text, write_tfrecord_index,
     };
     #[pymodule_export]
     use crate::view::View;

@@ -9,7 +9,8 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
-use seekset_core::io::Access;
+use seekset_core::io::deflate::Kind;
+use seekset_core::io::{Access, Origin};
 use seekset_core::tfrecord::{self, Ensured, OpenOptions, Rows, TfRecordFile as Core};
 use seekset_core::{Entry, Error, Result, Verify};
 
@@ -32,12 +33,14 @@ pub struct TFRecordFile {
 #[pymethods]
 impl TFRecordFile {
     #[new]
-    #[pyo3(signature = (path, *, index=None, walk=false, verify=Some("lengths"), io="mmap", progress=None))]
+    #[pyo3(signature = (path, *, index=None, walk=false, build=true, verify=Some("lengths"), io="mmap", progress=None))]
+    #[allow(clippy::too_many_arguments)] // one for each option of Python's
     fn new(
         py: Python<'_>,
         path: PathBuf,
         index: Option<PathBuf>,
         walk: bool,
+        build: bool,
         verify: Option<&str>,
         io: &str,
         progress: Option<Py<PyAny>>,
@@ -47,8 +50,12 @@ impl TFRecordFile {
             None if walk => Rows::Walk,
             None => Rows::Beside,
         };
-        let options =
-            OpenOptions { rows, verify: named(verify).or_raise(py)?, access: io.parse::<Access>().or_raise(py)? };
+        let options = OpenOptions {
+            rows,
+            verify: named(verify).or_raise(py)?,
+            access: io.parse::<Access>().or_raise(py)?,
+            keep: !build,
+        };
         let inner = watched(py, progress.as_ref(), |watch| Core::open_watched(&path, &options, watch))?;
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -63,6 +70,21 @@ impl TFRecordFile {
         self.inner.index_path().map(ToOwned::to_owned)
     }
 
+    /// What the file is compressed with: "gzip", "zlib" or None.
+    #[getter]
+    fn compression(&self) -> Option<&'static str> {
+        self.inner.compression().map(Kind::name)
+    }
+
+    /// Why the index of a compressed file is in memory only, if it is because it can't be written.
+    #[getter]
+    fn not_written(&self) -> Option<String> {
+        match self.inner.origin() {
+            Some(Origin::Memory { because }) => Some(because.clone()),
+            _ => None,
+        }
+    }
+
     /// Where a row lies: (offset, size).
     fn entry(&self, py: Python<'_>, row: u64) -> PyResult<(u64, u64)> {
         self.inner.entry(row).map(pair).or_raise(py)
@@ -75,7 +97,7 @@ impl TFRecordFile {
 
     /// The payload of a row.
     fn read<'py>(&self, py: Python<'py>, row: u64) -> PyResult<Bound<'py, PyBytes>> {
-        if self.inner.entry(row).or_raise(py)?.size > MANY_BYTES {
+        if self.inner.entry(row).or_raise(py)?.size > MANY_BYTES || self.inner.compression().is_some() {
             // Checked, and waited for, by the call for many, which lets other threads run.
             return Ok(self.read_rows(py, &[row])?.get_item(0)?.cast_into()?);
         }
@@ -171,6 +193,24 @@ pub fn ensure_tfrecord_index(
         Ensured::Found => ("found", None),
         Ensured::Own => ("own", None),
         Ensured::Built { because } => ("built", because),
+    })
+}
+
+/// Decompresses a TFRecord file, writes its index as well if that is given, and returns how many records there are.
+#[pyfunction]
+#[pyo3(signature = (path, out, index_path=None, verify=Some("lengths"), *, replace=false, progress=None))]
+pub fn decompress_tfrecord(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    index_path: Option<PathBuf>,
+    verify: Option<&str>,
+    replace: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<u64> {
+    let verify = named(verify).or_raise(py)?;
+    watched(py, progress.as_ref(), |watch| {
+        tfrecord::decompress(&path, &out, index_path.as_deref(), verify, replace, watch)
     })
 }
 

@@ -1,0 +1,58 @@
+"""TFRecord files that are compressed as a whole, made plain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seekset import _core
+from seekset.errors import MismatchError
+from seekset.tfrecord import _as_path, _checked, beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from seekset.tfrecord import AnyPath, Verify
+
+__all__ = ["decompress_tfrecord"]
+
+_SUFFIXES = {".gz", ".gzip", ".z", ".zlib", ".zz"}
+
+
+def decompress_tfrecord(
+    path: AnyPath,
+    out: AnyPath | None = None,
+    *,
+    index: bool = False,
+    overwrite: bool = False,
+    verify: Verify = "lengths",
+    progress: Callable[[int, int], object] | None = None,
+) -> Path:
+    """Decompress a gzip or zlib TFRecord file, as DALI needs it, and return the path of the plain one.
+
+    It is one pass in bounded memory. The checksums of the compression, and those that ``verify`` names, are compared on
+    the way, and the plain file appears whole or not at all.
+
+    Args:
+        path: The compressed file.
+        out: Where the plain file goes. If not given, ``path`` loses its ``.gz``, ``.gzip``, ``.z``, ``.zlib``, ``.zz``.
+        index: Whether to write the index for DALI as well, beside the plain file.
+        overwrite: Whether a file that is there already is replaced. If not, it is a ``FileExistsError``.
+        verify: Which checksums of records are compared: ``"lengths"``, ``"full"`` or ``None``.
+        progress: Called with compressed bytes done and compressed bytes in all.
+
+    >>> import gzip, pathlib
+    >>> _ = pathlib.Path("more.tfrecord.gz").write_bytes(gzip.compress(pathlib.Path("train.tfrecord").read_bytes()))
+    >>> decompress_tfrecord("more.tfrecord.gz", index=True)
+    PosixPath('more.tfrecord')
+    >>> pathlib.Path("more.tfrecord.idx").read_text().splitlines()
+    ['0 21', '21 22', '43 25']
+    """
+    packed = _as_path(path)
+    if out is None and packed.suffix.lower() not in _SUFFIXES:
+        raise MismatchError(f"{packed}: its name has no .gz or .zlib to leave out; say where the plain file goes")
+    plain = packed.with_suffix("") if out is None else _as_path(out)
+    _core.decompress_tfrecord(
+        packed, plain, beside(plain) if index else None, _checked(verify), replace=overwrite, progress=progress
+    )
+    return plain
