@@ -1,7 +1,9 @@
 """The TFRecord commands, run as people run them: in a process of their own."""
 
+import gzip
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -207,3 +209,55 @@ def test_a_row_that_is_not_there_is_a_usage_error(cli, path):
     done = cli("tfrecord", "show", "x.tfrecord", "3")
     assert done.returncode == 2
     assert "row 3 is out of range: there are 3 rows, 0 to 2" in done.stderr
+
+
+# --- decompress -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_a_compressed_file_is_made_plain(cli, write, names, pack, tmp_path):
+    write(pack(WHOLE), "y.tfrecord.gz")
+    done = cli("tfrecord", "decompress", "y.tfrecord.gz", "--index")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert table(done.stdout) == [["file", "plain", "bytes"], ["y.tfrecord.gz", "y.tfrecord", str(len(WHOLE))]]
+    assert (tmp_path / "y.tfrecord").read_bytes() == WHOLE
+    assert (tmp_path / "y.tfrecord.idx").read_text() == lines(*PAYLOADS)
+    assert names() == ["y.tfrecord", "y.tfrecord.gz", "y.tfrecord.idx"]
+
+
+def test_a_plain_file_goes_where_it_is_told_and_replaces_nothing(cli, write, tmp_path):
+    write(gzip.compress(WHOLE), "y.gz")
+    write(b"mine", "out")
+    done = cli("tfrecord", "decompress", "y.gz", "-o", "out")
+    assert (done.returncode, (tmp_path / "out").read_bytes()) == (1, b"mine")
+    assert "out" in done.stderr
+    assert cli("tfrecord", "decompress", "-q", "-f", "y.gz", "-o", "out").stdout == ""
+    assert (tmp_path / "out").read_bytes() == WHOLE
+
+
+def test_a_damaged_compressed_file_leaves_nothing(cli, write, names):
+    write(gzip.compress(WHOLE)[:-1], "y.gz")
+    done = cli("tfrecord", "decompress", "y.gz", "--index")
+    assert done.returncode == 1
+    assert "y.gz: byte" in done.stderr
+    assert "cut short" in done.stderr
+    assert names() == ["y.gz"]
+
+
+def test_indexing_a_compressed_file_offers_to_decompress_it(cli, write, names):
+    write(gzip.compress(WHOLE), "y.tfrecord.gz")
+    done = cli("tfrecord-index", "y.tfrecord.gz")
+    assert done.returncode == 1
+    assert "DALI" in done.stderr
+    assert "seekset tfrecord decompress" in done.stderr.replace("\n", " ")
+    assert names() == ["y.tfrecord.gz"]
+
+
+def test_a_compressed_file_is_verified(cli, write, names):
+    write(gzip.compress(WHOLE), "good.tfrecord.gz")
+    assert cli("tfrecord", "verify", "good.tfrecord.gz").returncode == 0
+    write(gzip.compress(WHOLE[:12] + b"ONE" + WHOLE[15:]), "bad.tfrecord.gz")
+    done = cli("tfrecord", "verify", "bad.tfrecord.gz")
+    assert done.returncode == 1
+    assert "record 0, byte 0: the payload's checksum" in done.stdout
+    assert names() == ["bad.tfrecord.gz", "good.tfrecord.gz"]
