@@ -108,7 +108,9 @@ impl Made<'_> {
             Err(error) => return Ok((self.in_memory(watch)?, Origin::Memory { because: error.to_string() })),
         };
         self.write(folder(index), &mut file, index, watch)?;
-        file.publish()?;
+        if let Some((mapped, error)) = file.publish_or_map()? {
+            return Ok((Zidx::open(Store::File(mapped))?, Origin::Memory { because: error.to_string() }));
+        }
         let found = self.find(index).map_err(|why| {
             let why = why.unwrap_or_else(|| "it is gone".to_owned());
             let message = format!("the index just written to {} can't be used: {why}", index.display());
