@@ -92,9 +92,9 @@ $(BENCH_VENV)/.tools: benches/python/requirements.txt
 
 $(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(wildcard python/seekset/*.py)
 	@# A wheel, because an editable install would share its extension with .venv.
-	rm -rf target/bench-wheel
-	$(BIN)/maturin build --release --quiet --out target/bench-wheel
-	$(BENCH_VENV)/bin/pip install --quiet --force-reinstall --no-deps target/bench-wheel/*.whl
+	rm -rf $(BENCH_VENV)/wheel
+	$(BIN)/maturin build --release --quiet --out $(BENCH_VENV)/wheel
+	$(BENCH_VENV)/bin/pip install --quiet --force-reinstall --no-deps $(BENCH_VENV)/wheel/*.whl
 	@touch $@
 
 bench-rust: ## Build the Rust side of the benchmarks (helicase beside the bare scan)
