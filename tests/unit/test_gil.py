@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import seekset
+
 # Threads never take turns by themselves here, so that another thread only runs while a call has let go of the GIL.
 TICKS = """
     import json, sys, threading, time
@@ -28,8 +30,10 @@ TICKS = """
                 break
         return ticks - before
 
+    records = open("x.tfrecord", "rb").read()
     threading.Thread(target=tick, daemon=True).start()
     fa = seekset.Fasta("x.fa", index="first.sidx")
+    tf = seekset.TFRecordFile("x.tfrecord", verify="full")
     payloads = [seekset.encode_example({"x": np.arange(1000)})] * 1000
     works = {
         "nothing of ours": lambda: bytes(50_000_000).count(b"x"),
@@ -43,6 +47,10 @@ TICKS = """
         "fetch_many": lambda: fa.fetch_many([0]),
         "sequence": lambda: fa["a"].sequence,
         "reverse complement": lambda: fa["a"].reverse_complement(),
+        "index of records": lambda: seekset.create_tfrecord_index("x.tfrecord", "x.idx", verify="full"),
+        "index of bytes": lambda: seekset.index_tfrecord_bytes(records, verify="full"),
+        "records": lambda: tf.get_many(range(len(tf))),
+        "a record": lambda: tf[0],
         "examples": lambda: seekset.decode_examples(payloads, {"x": ("int64", (1000,))}),
     }
     print(json.dumps({name: ticks_during(work) for name, work in works.items()}))
@@ -50,8 +58,11 @@ TICKS = """
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_another_thread_runs_while_seekset_works(write, run, threads):
+def test_another_thread_runs_while_seekset_works(write, run, tmp_path, threads):
     write(b">a\n" + (b"ACGTTGCAGA" * 6 + b"\n") * 600_000)
+    with seekset.TFRecordWriter(tmp_path / "x.tfrecord", index=False) as writer:
+        for _ in range(8):
+            writer.write(bytes(10_000_000))
     ticks = json.loads(run(TICKS, threads))
     # That nothing runs during a call that holds the GIL shows that the others would be noticed.
     assert [work for work, count in ticks.items() if count == 0] == ["nothing of ours"]

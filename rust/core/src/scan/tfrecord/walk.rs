@@ -12,7 +12,9 @@ use crate::watch::{Beat, Watch};
 /// Records handed over at a time.
 const BLOCK: usize = 4096;
 
-/// Records of more bytes than this are large: between their headers lie pages that nobody needs.
+/// Records of more bytes have their headers read one by one. In a mapping, a page fault brings 64 KiB near and costs as
+/// much as several such reads; elsewhere, all bytes between two headers would have to be copied.
+const LARGE_IN_MEMORY: u64 = 1 << 14;
 const LARGE: u64 = 1 << 11;
 
 /// Bytes read at a time, from a source that is not in memory, where records are small: many lie within.
@@ -20,6 +22,9 @@ const MANY: u64 = 1 << 18;
 
 /// How many bytes ahead of a small record memory is asked for: waiting for each header would take longer than the walk.
 const AHEAD: usize = 1 << 11;
+
+/// Records of more bytes are not small: asking for all of them would take longer than waiting.
+const SMALL: u64 = 1 << 11;
 
 /// Blocks of fewer bytes have their payloads checked on the calling thread.
 const FEW_BYTES: u64 = 1 << 16;
@@ -95,6 +100,8 @@ pub(super) struct Walker<'a> {
     /// The records passed by the last call of [`Walker::block`].
     pub block: Vec<Entry>,
     scratch: Scratch,
+    /// Records of more bytes than this are large.
+    largest: u64,
     /// Whether the last record was a large one.
     large: bool,
 }
@@ -102,7 +109,8 @@ pub(super) struct Walker<'a> {
 impl<'a> Walker<'a> {
     pub fn new(source: &'a dyn Source, verify: Verify) -> Self {
         let (block, scratch) = (Vec::with_capacity(BLOCK), Scratch::default());
-        Self { source, verify, at: 0, record: 0, block, scratch, large: false }
+        let largest = if source.in_memory().is_some() { LARGE_IN_MEMORY } else { LARGE };
+        Self { source, verify, at: 0, record: 0, block, scratch, largest, large: false }
     }
 
     /// Passes some thousands of records; fewer at the end, and none there. After an error, it stands before the record
@@ -154,11 +162,13 @@ impl<'a> Walker<'a> {
                 Ok(size) => {
                     self.block.push(Entry { offset: at, size });
                     at += size;
-                    self.large = size > LARGE;
+                    self.large = size > self.largest;
                     if self.large {
                         break;
                     }
-                    prefetch(rest.get(AHEAD..AHEAD + size as usize).unwrap_or_default());
+                    if size <= SMALL {
+                        prefetch(rest.get(AHEAD..AHEAD + size as usize).unwrap_or_default());
+                    }
                 }
                 Err(fault) => {
                     self.at = at;
