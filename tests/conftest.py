@@ -148,7 +148,7 @@ def interrupted(tmp_path):
             if halted(process) and any(part.stat().st_size < 1 << 21 for part in tmp_path.glob(".*.part")):
                 process.send_signal(signal.SIGINT)
                 process.send_signal(signal.SIGCONT)
-                return process.communicate(timeout=100), process.returncode
+                return process.communicate(timeout=300), process.returncode
             process.kill()
             process.communicate()
             for made in set(tmp_path.iterdir()) - before:

@@ -41,7 +41,7 @@ def folder(tmp_path_factory, payloads):
     folder = tmp_path_factory.mktemp("tensorflow")
     np.savez(folder / "payloads.npz", *(np.frombuffer(payload, np.uint8) for payload in payloads))
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder
 

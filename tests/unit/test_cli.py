@@ -17,7 +17,7 @@ def cli(tmp_path):
     def run(*words, stdin=None):
         command = [sys.executable, "-m", "seekset", *map(str, words)]
         return subprocess.run(
-            command, cwd=tmp_path, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=tmp_path, input=stdin, capture_output=True, text=True, timeout=300, check=False
         )
 
     return run
@@ -257,7 +257,7 @@ def test_a_file_that_may_not_be_read_is_said_in_one_line(program, proteins, tmp_
         main()
     """
     command = program(source, "get", "p.fa", "seq_2")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (1, "seekset: p.fa: Permission denied\n")
 
 
@@ -269,7 +269,9 @@ def test_stats_draws_a_picture(cli, proteins, tmp_path):
 def test_a_reader_that_goes_away_ends_the_command_without_a_word(proteins, tmp_path):
     (tmp_path / "long.fa").write_bytes(b">a\n" + b"ACGT" * 1_000_000 + b"\n")
     command = f"{sys.executable} -m seekset get long.fa a | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
     assert (done.stdout, done.stderr) == (">a\n141\n", "")  # killed by SIGPIPE, as `cat` would be
 
 

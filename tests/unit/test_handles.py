@@ -261,9 +261,9 @@ START_METHODS = """
         receive, send = context.Pipe(duplex=False)
         process = context.Process(target=child, args=(fa, fa["9"], send), daemon=True)
         process.start()
-        assert receive.poll(60), "the child hangs"
+        assert receive.poll(200), "the child hangs"
         received = receive.recv()
-        process.join(60)
+        process.join(200)
         return received, process.exitcode
 
     if __name__ == "__main__":
@@ -303,7 +303,7 @@ FORKS = """
             seekset.Fasta(path).close()
 
     def child():
-        signal.alarm(30)  # ends a child that hangs
+        signal.alarm(200)  # ends a child that hangs
         same = int(fa.gather(rows).values.sum()) == expected
         again = int(seekset.Fasta(path).gather(rows).values.sum()) == expected
         os._exit(0 if same and again else 1)

@@ -48,7 +48,7 @@ def apart():
     context = multiprocessing.get_context("spawn")
     limit = (resource.RLIMIT_AS, (4 << 30, 4 << 30))  # a length that is believed must not cost all memory
     with concurrent.futures.ProcessPoolExecutor(1, context, resource.setrlimit, limit) as pool:
-        yield lambda *call: pool.submit(*call).result(timeout=100)
+        yield lambda *call: pool.submit(*call).result(timeout=300)
 
 
 READS = {

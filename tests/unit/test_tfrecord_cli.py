@@ -20,7 +20,7 @@ def cli(tmp_path):
 
     def run(*words, stdin=b""):
         command = [sys.executable, "-m", "seekset", *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, timeout=300, check=False)
         done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
         return done
 
