@@ -147,6 +147,36 @@ def test_a_file_that_could_not_be_written_whole_is_given_up(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py"]
 
 
+FORKED = """
+    import os, seekset
+
+    out = seekset.TFRecordWriter("x.tfrecord")
+    out.write(b"one")
+    for end in ("let go", "discard", "write", "close"):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if end == "let go":
+                    del out
+                elif end == "discard":
+                    out.__exit__(SystemExit, SystemExit(), None)
+                else:
+                    getattr(out, end)(*([b"two"] if end == "write" else []))
+            except ValueError as error:
+                print(error)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0, end
+    out.write(b"two")
+    out.close()
+"""
+
+
+def test_a_forked_child_leaves_the_file_to_its_parent(run, tmp_path):
+    run(FORKED)
+    assert (tmp_path / "x.tfrecord").read_bytes() == records(b"one", b"two")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "x.tfrecord", "x.tfrecord.idx"]
+
+
 def test_the_file_is_readable_by_whom_the_umask_allows(program, tmp_path):
     command = program('import seekset; seekset.TFRecordWriter("x.tfrecord").close()')
     subprocess.run(command, cwd=tmp_path, umask=0o027, check=True)
