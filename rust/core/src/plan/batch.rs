@@ -158,6 +158,12 @@ fn cut(index: &Sidx, requests: &[Request], whole: &[Part], lengths: &[u64]) -> R
             continue;
         }
         let &Request { row, start, .. } = &requests[part.request as usize];
+        if letters > index.data_size() {
+            let size = index.data_size();
+            return Err(Error::stale(format!(
+                "its index has {letters} letters in row {row} of a file of {size} bytes"
+            )));
+        }
         let entry = index.entry(row)?;
         for number in 1..letters.div_ceil(Address::MOST.into()) as u32 {
             let next = Part { number, ..part };
@@ -206,6 +212,14 @@ mod tests {
         }
         let after = [Request { start: 2 * most + 7, ..whole }];
         assert_eq!(Batch::plan(&index, &after).unwrap().letters(), [0]);
+    }
+
+    #[test]
+    fn a_length_that_no_file_holds_is_not_cut_into_parts() {
+        let index = index_of(b">a\nACGT\n");
+        let found = cut(&index, &[Request::whole(0)], &[Part::default()], &[u64::MAX]);
+        let message = found.unwrap_err().to_string();
+        assert!(message.ends_with("letters in row 0 of a file of 8 bytes"), "{message}");
     }
 
     #[test]

@@ -332,7 +332,7 @@ impl TfRecordFile {
 
     /// The records of these rows one after another, checked. They are read in the order of the file.
     fn copy(&self, rows: &[u64], entries: &[Entry]) -> Result<Vec<u8>> {
-        let needed = entries.iter().map(|entry| entry.size).sum::<u64>() as usize;
+        let needed = entries.iter().fold(0_usize, |sum, entry| sum.saturating_add(entry.size as usize));
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
         bytes.resize(needed, 0);

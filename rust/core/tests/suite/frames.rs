@@ -1,7 +1,10 @@
 //! The walk over TFRecord files: from memory, by `pread` and from a stream, all three with one answer.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 use seekset_core::io::pread::Pread;
+use seekset_core::io::{Scratch, Source};
 use seekset_core::scan::tfrecord::{Entry, TfRecordIndexer, Verify, frame, survey, walk};
 use seekset_core::watch::Unwatched;
 use seekset_core::{Error, Result, index_entries_from_bytes, index_text_from_bytes};
@@ -249,6 +252,36 @@ fn a_survey_tells_of_every_fault_and_goes_on_where_it_can() {
     // A length that leads nowhere ends it.
     assert_eq!(faults(&flipped(&[12, 38, 59 + 13])), (3, vec![(0, 0), (2, 38)]));
     assert_eq!(faults(&whole[..60].to_vec()), (4, vec![(3, 59)]));
+}
+
+/// Would be read in one go, as a file of one deflate block would, and can't be.
+struct OneChunk(Vec<u8>);
+
+impl Source for OneChunk {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn bytes<'a>(&'a self, range: Range<u64>, _: &'a mut Scratch) -> Result<&'a [u8]> {
+        assert!(range.end - range.start <= 8 << 20, "{range:?} at once");
+        Ok(&self.0[range.start as usize..range.end as usize])
+    }
+
+    fn chunk_end(&self, _: u64, _: u64) -> u64 {
+        self.len()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn little_is_read_at_a_time_however_long_chunks_are() {
+    let bytes = [record(&[1; 900]).repeat(10_000), record(&vec![2; 9 << 20])].concat();
+    let mut faults = 0;
+    assert_eq!(survey(&OneChunk(bytes), &Unwatched, &mut |_| faults += 1).expect("a survey"), 10_001);
+    assert_eq!(faults, 0);
 }
 
 #[test]

@@ -20,6 +20,9 @@ const LARGE: u64 = 1 << 11;
 /// Bytes read at a time, from a source that is not in memory, where records are small: many lie within.
 const MANY: u64 = 1 << 18;
 
+/// The most bytes read at a time: of a compressed file, a chunk may be as long as the file.
+pub(super) const MOST: u64 = 8 << 20;
+
 /// How many bytes ahead of a small record memory is asked for: waiting for each header would take longer than the walk.
 const AHEAD: usize = 1 << 11;
 
@@ -134,7 +137,7 @@ impl<'a> Walker<'a> {
             } else if let Some(bytes) = source.in_memory() {
                 self.pass(bytes, 0)?;
             } else {
-                let end = source.chunk_end(base, MANY).max(base.saturating_add(HEADER)).min(len);
+                let end = source.chunk_end(base, MANY).clamp(base + HEADER.min(len - base), base.saturating_add(MOST));
                 let mut scratch = std::mem::take(&mut self.scratch);
                 let passed = source.bytes(base..end, &mut scratch).and_then(|bytes| self.pass(bytes, base));
                 self.scratch = scratch;
