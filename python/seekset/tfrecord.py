@@ -257,7 +257,8 @@ class TFRecordFile(Sequence[bytes]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         index = self._options["index"]
-        return _reopen, (self._path.absolute(), {**self._options, "index": index and index.absolute()})
+        options = {**self._options, "index": index and index.absolute()}
+        return _reopen, (self._path.absolute(), options, self._closed)
 
     def __repr__(self) -> str:
         if self._core is None:
@@ -265,10 +266,10 @@ class TFRecordFile(Sequence[bytes]):
         return f"<TFRecordFile {str(self._path)!r}, {len(self)} records>"
 
 
-def _reopen(path: Path, options: dict[str, Any]) -> TFRecordFile:
-    """A handle from a pickle: it opens its file when it is first used."""
+def _reopen(path: Path, options: dict[str, Any], closed: bool) -> TFRecordFile:
+    """A handle from a pickle: it opens its file when it is first used, unless it was closed."""
     file = TFRecordFile.__new__(TFRecordFile)
-    file.__dict__.update(_path=path, _options=options, _core=None, _closed=False, _schemas={})
+    file.__dict__.update(_path=path, _options=options, _core=None, _closed=closed, _schemas={})
     return file
 
 

@@ -337,6 +337,15 @@ def test_a_copy_is_a_handle_of_its_own(path):
     assert again[0] == b"one"
 
 
+def test_a_closed_handle_stays_closed_in_its_pickle_and_its_copy(path):
+    tf = seekset.TFRecordFile(path)
+    tf.close()
+    for again in (pickle.loads(pickle.dumps(tf)), copy.copy(tf)):
+        assert "closed" in repr(again)
+        with pytest.raises(ValueError, match=r"x\.tfrecord is closed"):
+            again[0]
+
+
 def test_many_threads_may_read_one_handle(write):
     payloads = [b"%d" % k * (k % 50) for k in range(2000)]
     tf = seekset.TFRecordFile(write(records(*payloads), "x.tfrecord"), verify="full")
@@ -369,9 +378,9 @@ CHILDREN = """
             receive, send = context.Pipe(duplex=False)
             process = context.Process(target=child, args=(tf, send), daemon=True)
             process.start()
-            assert receive.poll(60), "the child hangs"
+            assert receive.poll(200), "the child hangs"
             assert receive.recv() == expected
-            process.join(60)
+            process.join(200)
             assert process.exitcode == 0
         print("the children read what the parent reads")
 """
@@ -395,5 +404,12 @@ def test_a_stream_of_any_kind_can_be_indexed():
 
     with pytest.raises(RuntimeError, match="the cable was pulled"):
         _core.index_tfrecord_stream(Broken(), "x")
+
+    class Greedy:
+        def read(self, size):
+            return bytes(size + 1)
+
+    with pytest.raises(ValueError, match=r"read\(\d+\) gave \d+ bytes"):
+        _core.index_tfrecord_stream(Greedy(), "x")
     with pytest.raises(seekset.CorruptRecordError, match=r"x: record 3, byte 56: .*the file is cut"):
         _core.index_tfrecord_stream(io.BytesIO(data[:-1]), "x")

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
@@ -292,12 +293,15 @@ struct PyReader {
 
 impl Read for &PyReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = out.len();
         let read = Python::attach(|py| {
-            let bytes = self.reader.bind(py).call_method1("read", (out.len(),))?.cast_into::<PyBytes>()?;
+            let bytes = self.reader.bind(py).call_method1("read", (most,))?.cast_into::<PyBytes>()?;
             let bytes = bytes.as_bytes();
-            let some = bytes.len().min(out.len());
-            out[..some].copy_from_slice(&bytes[..some]);
-            Ok(some)
+            let room = out
+                .get_mut(..bytes.len())
+                .ok_or_else(|| PyValueError::new_err(format!("read({most}) gave {} bytes", bytes.len())))?;
+            room.copy_from_slice(bytes);
+            Ok(bytes.len())
         });
         read.map_err(|error: PyErr| {
             *self.raised.borrow_mut() = Some(error);
