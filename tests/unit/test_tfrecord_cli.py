@@ -90,12 +90,13 @@ def test_a_pipe_is_indexed_while_it_is_filled(tmp_path):
 
 def test_a_bad_file_does_not_keep_others_from_their_index(cli, path, write, names):
     write(bytes(64), "bad.tfrecord")
-    done = cli("tfrecord-index", "*.tfrecord", "missing.tfrecord")
-    assert (done.returncode, done.stderr) == (1, "seekset: missing.tfrecord: No such file or directory\n")
-    done = cli("tfrecord-index", "*.tfrecord")
+    done = cli("tfrecord-index", "missing.tfrecord", "*.tfrecord", "none*")
     assert done.returncode == 1
-    assert done.stderr.startswith("seekset: bad.tfrecord: record 0, byte 0: the length's checksum does not fit")
-    assert "verify=None" in done.stderr
+    missing, none, bad = done.stderr.splitlines()
+    assert missing == "seekset: missing.tfrecord: No such file or directory"
+    assert none == "seekset: none*: No such file or directory"
+    assert bad.startswith("seekset: bad.tfrecord: record 0, byte 0: the length's checksum does not fit")
+    assert "verify=None" in bad
     assert [row[0] for row in table(done.stdout)] == ["file", "x.tfrecord"]
     assert names() == ["bad.tfrecord", "x.tfrecord", "x.tfrecord.idx"]
 
@@ -113,7 +114,14 @@ def test_what_is_verified_can_be_chosen(cli, write, names):
 
 
 @pytest.mark.parametrize(
-    "words", [["-o", "x.idx", "a.tfrecord", "b.tfrecord"], ["-", "a.tfrecord"], [], ["--jobs", "0", "a.tfrecord"]]
+    "words",
+    [
+        ["-o", "x.idx", "a.tfrecord", "b.tfrecord"],
+        ["-o", "x.idx", "a.tfrecord", "missing.tfrecord"],
+        ["-", "a.tfrecord"],
+        [],
+        ["--jobs", "0", "a.tfrecord"],
+    ],
 )
 def test_wrong_use_is_exit_code_2(cli, write, words):
     write(b"", "a.tfrecord")
@@ -129,7 +137,7 @@ def test_sound_files_have_no_faults(cli, path, write):
     done = cli("tfrecord", "verify", "*.tfrecord")
     assert (done.returncode, done.stderr) == (0, "")
     assert table(done.stdout) == [
-        ["file", "records", "faults"],
+        ["file", "records seen", "faults"],
         ["empty.tfrecord", "0", "0"],
         ["x.tfrecord", "3", "0"],
     ]
@@ -156,7 +164,23 @@ def test_every_fault_is_told_with_file_record_and_offset(cli, write):
         strict=False,
     ):
         assert line.startswith(place)
-    assert told[4:] == ["file\trecords\tfaults", "a.tfrecord\t10\t3", "b.tfrecord\t4\t1"]
+    assert told[4:] == ["file\trecords seen\tfaults", "a.tfrecord\t10\t3", "b.tfrecord\t4\t1"]
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_faults_of_the_others(cli, path, write):
+    write(WHOLE[:12] + b"ONE" + WHOLE[15:], "bad.tfrecord")
+    write(gzip.compress(WHOLE)[:-1], "cut.tfrecord.gz")
+    done = cli("tfrecord", "verify", "x.tfrecord", "cut.tfrecord.gz", "missing.tfrecord", "bad.tfrecord", "none*")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "seekset: missing.tfrecord: No such file or directory",
+        "seekset: none*: No such file or directory",
+    ]
+    bad, cut, *rows = done.stdout.splitlines()
+    assert bad.startswith("bad.tfrecord: record 0, byte 0: the payload's checksum does not fit")
+    assert cut.startswith("cut.tfrecord.gz: byte ")
+    assert "cut short" in cut
+    assert rows == ["file\trecords seen\tfaults", "bad.tfrecord\t3\t1", "cut.tfrecord.gz\t0\t1", "x.tfrecord\t3\t0"]
 
 
 def test_quietly_only_faults_are_told(cli, write):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seekset.cli.terminal import progress_bar, show_table
+from seekset.cli.files import find_each
+from seekset.cli.terminal import progress_bar, show_faults, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,26 +51,36 @@ def decompress(file: str, output: str | None, index: bool, force: bool, quiet: b
 def verify(files: tuple[str, ...], quiet: bool) -> None:
     """Compare all checksums of FILES, of lengths and of payloads.
 
-    Every fault is told with file, record and byte offset; the exit code is 1 if there is one. FILES may be globs and
-    folders.
+    Every fault is told with file, record and byte offset, those of files that can't be read on stderr; the exit code is
+    1 if there is one. FILES may be globs and folders.
     """
     from seekset import _core
+    from seekset.errors import SeeksetError
     from seekset.indexing import Progress, side_by_side
-    from seekset.tfrecord import find_tfrecords
 
-    paths = find_tfrecords(files)
+    paths, unread = find_each(files)
 
-    def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, int, list[str]]:
-        return file, *_core.survey_tfrecord(file, tell)
+    def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, int, list[str]] | OSError:
+        try:
+            return file, *_core.survey_tfrecord(file, tell)
+        except SeeksetError as error:  # compressed data that can't be inflated, so no record of it was seen
+            return file, 0, [str(error)]
+        except OSError as error:
+            return error
 
     with progress_bar("verifying", quiet=quiet) as told:
-        done = sorted(side_by_side(paths, one, watch=Progress(paths, told)))
-    for _, _, faults in done:
+        done = list(side_by_side(paths, one, watch=Progress(paths, told)))
+    unread += [result for result in done if isinstance(result, OSError)]
+    surveys = sorted(result for result in done if not isinstance(result, OSError))
+    for _, _, faults in surveys:
         for fault in faults:
             click.echo(fault)
-    if not quiet:
-        show_table(("file", "records", "faults"), [(file, records, len(faults)) for file, records, faults in done])
-    if any(faults for _, _, faults in done):
+    if surveys and not quiet:
+        # A record that is broken or cut was seen as well.
+        rows = [(file, records, len(faults)) for file, records, faults in surveys]
+        show_table(("file", "records seen", "faults"), rows)
+    show_faults(unread)
+    if any(faults for _, _, faults in surveys):
         click.get_current_context().exit(1)
 
 

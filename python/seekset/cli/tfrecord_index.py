@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seekset.cli.files import find_each
 from seekset.cli.options import PATH
 from seekset.cli.terminal import amount, progress_bar, show_faults, show_table
 
@@ -32,20 +33,18 @@ def command(files: tuple[str, ...], output: str | None, jobs: int | None, verify
     """Write FILE.idx for each TFRecord FILE, as DALI's tfrecord2idx does.
 
     FILES may be globs and folders. With - the bytes come from stdin; their index goes to -o, or to stdout without it.
-    An index is written whole or not at all.
+    An index is written whole or not at all. A file that can't be indexed does not keep the others from theirs.
     """
-    from seekset.tfrecord import find_tfrecords
-
     compared: Verify = None if verify == "none" else verify  # type: ignore[assignment]
     if files == ("-",):
         _index_stdin(output, compared, quiet=quiet)
         return
     if "-" in files:
         raise click.UsageError("- means stdin and can't be given with files")
-    paths = find_tfrecords(files)
-    if output is not None and len(paths) > 1:
+    paths, faults = find_each(files)
+    if output is not None and len(paths) + len(faults) > 1:
         raise click.UsageError("-o names one index, but several files were given")
-    _index_files(paths, output, jobs, compared, quiet=quiet)
+    show_faults(faults + _index_files(paths, output, jobs, compared, quiet=quiet))
 
 
 def _index_stdin(output: str | None, verify: Verify, *, quiet: bool) -> None:
@@ -59,8 +58,10 @@ def _index_stdin(output: str | None, verify: Verify, *, quiet: bool) -> None:
         show_table(("file", "records", "index"), [("-", records, output)])
 
 
-def _index_files(paths: list[Path], output: str | None, jobs: int | None, verify: Verify, *, quiet: bool) -> None:
-    """Index all files; one that can't be is told of and does not keep the others from theirs."""
+def _index_files(
+    paths: list[Path], output: str | None, jobs: int | None, verify: Verify, *, quiet: bool
+) -> list[Exception]:
+    """Index all files and give the errors of those that can't be; they do not keep the others from theirs."""
     import time
     from collections.abc import Callable
 
@@ -86,7 +87,7 @@ def _index_files(paths: list[Path], output: str | None, jobs: int | None, verify
     ]
     if rows and not quiet:
         show_table(("file", "records", "speed", "index"), rows)
-    show_faults([error for _, error, _ in done if isinstance(error, Exception)])
+    return [error for _, error, _ in done if isinstance(error, Exception)]
 
 
 def _speed(records: int, size: int, seconds: float) -> str:
