@@ -117,5 +117,5 @@ wheel: $(VENV)/.tools ## Build the abi3 wheel into target/wheels
 	$(BIN)/maturin build --release
 
 clean: ## Remove what was built, downloaded and generated
-	rm -rf $(VENV) $(BENCH_VENV) target site demo-data benches/data benches/rust/target rust/core/fuzz/target
+	rm -rf $(VENV) $(BENCH_VENV) target site demo benches/data benches/rust/target rust/core/fuzz/target
 	find python -name '*.so' -delete

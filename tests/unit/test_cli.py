@@ -295,6 +295,29 @@ def test_ctrl_c_ends_an_index_command_and_leaves_nothing_half_done(cli, program,
     assert cli("index", "--verify", "-q", "slow.fa").returncode == 0
 
 
+def test_demo_refuses_a_folder_of_other_files(cli, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "genome.fa").write_bytes(PROTEINS)
+    done = cli("demo", "--folder", "mine")
+    assert done.returncode == 2
+    assert "mine holds files that the demo did not make (genome.fa is one)" in done.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == {"genome.fa": PROTEINS}
+
+
+def test_demo_takes_a_folder_that_is_new_or_empty_or_its_own(tmp_path):
+    from seekset.cli.demo import claim
+
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new/er"):
+        claim(tmp_path / name)
+        (tmp_path / name / "genome.fa").write_bytes(b">made by the demo\n")
+        claim(tmp_path / name)
+
+
+def test_demo_says_how_much_it_writes(cli):
+    assert "200 MB" in cli("demo", "--help").stdout
+
+
 def test_help_imports_neither_numpy_nor_the_extension(run):
     printed = run(
         """

@@ -17,14 +17,20 @@ _PROTEINS = 200_000
 _CONTIGS, _CONTIG_LETTERS = 4, 25_000_000
 _BATCHES, _BATCH = 40, 128
 
+# A file that tells a folder of the demo's from others.
+_MARK = ".seekset-demo"
+
 
 @click.command(name="demo")
 @click.option(
     "--folder", default="demo", show_default=True, type=click.Path(path_type=Path), help="Where to put its files."
 )
 def command(folder: Path) -> None:
-    """Show the main job end to end, on generated data."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Show the main job end to end, on generated data.
+
+    It writes about 200 MB into a folder of its own: one that holds files the demo did not make is refused.
+    """
+    claim(folder)
     proteins, genome = folder / "proteins.fa", folder / "genome.fa"
     _say("1. Data, made with a fixed seed")
     _timed("proteins", lambda: _make_proteins(proteins), proteins)
@@ -41,6 +47,22 @@ def command(folder: Path) -> None:
     _say("5. A bad file gets a sentence")
     _show_fault(folder / "bad.fa")
     click.echo(f"\nEverything is in {folder}/. Next: seekset --help")
+
+
+def claim(folder: Path) -> None:
+    """Make a folder the demo's own, whose files it may replace; one that holds others' files is refused.
+
+    >>> claim(Path("new"))
+    >>> claim(Path("new"))
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    names = sorted(path.name for path in folder.iterdir())
+    if names and _MARK not in names:
+        raise click.UsageError(
+            f"{folder} holds files that the demo did not make ({names[0]} is one) and might replace: give --folder "
+            "another name"
+        )
+    (folder / _MARK).write_text("seekset demo made this folder and replaces its own files in it\n")
 
 
 def _say(text: str) -> None:
