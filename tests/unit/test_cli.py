@@ -191,6 +191,27 @@ def test_get_and_stats_use_an_index_elsewhere(cli, proteins, tmp_path):
     assert cli("stats", "--index", "there.sidx", "p.fa", "p.fa").returncode == 2
 
 
+@pytest.mark.parametrize("command", [["get", "q.fa", "a"], ["stats", "q.fa"]])
+def test_a_named_index_of_another_file_is_refused_and_stays(cli, proteins, tmp_path, command):
+    (tmp_path / "q.fa").write_bytes(b">a\nAC\n")
+    assert cli("index", "-q", "p.fa").returncode == 0
+    before = (tmp_path / "p.fa.sidx").read_bytes()
+    done = cli(*command, "--index", "p.fa.sidx")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("seekset: q.fa: its index p.fa.sidx can't be used: ")
+    assert "`seekset index -o p.fa.sidx q.fa` makes it anew" in done.stderr
+    assert (tmp_path / "p.fa.sidx").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [["get", "q.fa", "a"], ["stats", "q.fa"]])
+def test_a_named_index_that_is_missing_is_made(cli, tmp_path, command):
+    (tmp_path / "q.fa").write_bytes(b">a\nAC\n")
+    done = cli(*command, "--index", "new.sidx")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "new.sidx").exists()
+    assert not (tmp_path / "q.fa.sidx").exists()
+
+
 @pytest.mark.parametrize("command", [["get", "--index", "missing/x.sidx", "p.fa", "seq_2"],
                                      ["stats", "--index", "missing/x.sidx", "p.fa"]])  # fmt: skip
 def test_a_warning_is_one_line_on_stderr(cli, proteins, command):

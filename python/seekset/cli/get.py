@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
+from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH, index_option
 
 if TYPE_CHECKING:
@@ -53,14 +54,13 @@ def command(
     """
     import signal
 
-    from seekset.fasta import Fasta
     from seekset.regions import parse_region
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `seekset get … | head` ends as other tools do
     wanted = [*regions, *(line.strip() for line in region_file or () if line.strip())]
     if not wanted:
         raise click.UsageError("give at least one id or region")
-    with Fasta(file, index=index, duplicates=duplicates) as fasta:
+    with open_fasta(file, index, duplicates=duplicates) as fasta:
         # All regions are understood before anything is printed.
         for region in [parse_region(fasta, text) for text in wanted]:
             click.echo(f">{region.text}{'/rc' if reverse_complement else ''}")

@@ -10,5 +10,7 @@ __all__ = ["PATH", "index_option"]
 PATH = click.Path(readable=False)
 
 index_option = click.option(
-    "--index", type=PATH, help="Where the index is, or is to be written; FILE.sidx unless given."
+    "--index",
+    type=PATH,
+    help="Where the index is; made if it is not there, refused if it is of another file. FILE.sidx unless given.",
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH, index_option
 from seekset.cli.terminal import show_faults, show_table
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str | None) -> None:
     """Show how many records FILES have and how long they are, from their indexes."""
     from seekset.errors import SeeksetError
-    from seekset.fasta import Fasta
 
     if plot is not None and len(files) > 1:
         raise click.UsageError("--plot draws one file, but several were given")
@@ -32,7 +32,7 @@ def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str 
     faults: list[Exception] = []
     for file in files:
         try:
-            with Fasta(file, index=index, duplicates="first") as fasta:
+            with open_fasta(file, index, duplicates="first") as fasta:
                 facts.append({"file": file, **describe(fasta.lengths)})
                 if plot is not None:
                     draw(fasta.lengths, file, plot)
