@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from nvidia.dali import Pipeline, fn, types
 from nvidia.dali import tfrecord as tfrec
 
-from seekset.examples import as_feature
-from seekset.tfrecord import ensure_tfrecord_indexes
+from seekset.examples import Schema
+from seekset.tfrecord import TFRecordFile, ensure_tfrecord_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,9 @@ __all__ = ["tfrecord_pipeline"]
 
 READER = "records"
 """The name of the pipeline's reader, for DALI's iterators: ``reader_name=seekset.dali.READER``."""
+
+# So many records of each file are compared with the features, from the first to the last in even steps.
+_COMPARED = 16
 
 
 def tfrecord_pipeline(
@@ -38,9 +42,10 @@ def tfrecord_pipeline(
 ) -> Pipeline:
     """A pipeline, built and ready to run, whose outputs are the features in the order given.
 
-    Indexes that are missing or stale are made first. DALI shuffles within a buffer, and gives a single zero for what a
-    record lacks, whatever its shape; :class:`seekset.datasets.TFRecordDataset` shuffles over all records and
-    knows defaults.
+    Indexes that are missing or stale are made first. DALI does not compare features with records: where a record lacks
+    one, or has it in another kind or number, it gives whatever was in memory, or ends the process. So 16 records of
+    each file are decoded here before, and one that does not fit is a ``MismatchError``; for the others, that all
+    records are alike is yours to know. :class:`seekset.datasets.TFRecordDataset` compares every record that it reads.
 
     Args:
         paths: Files, folders or globs.
@@ -61,15 +66,19 @@ def tfrecord_pipeline(
     >>> x.as_array().tolist(), label.as_array().tolist()
     ([[0.5, 1.5], [1.5, 2.5], [2.5, 3.5]], [0, 1, 2])
     """
-    wanted = {name: as_feature(name, feature) for name, feature in features.items()}
+    schema = Schema(features)
+    wanted = schema.features
+    asked = {name: _as_dali(name, feature) for name, feature in wanted.items()}
     files, indexes = ensure_tfrecord_indexes(paths, verify=verify)
+    for file in files:
+        _compare(file, schema, verify)
     pipeline = Pipeline(batch_size=batch_size, num_threads=num_threads, device_id=device_id, seed=seed)
     with pipeline:
         columns = fn.readers.tfrecord(
             name=READER,
             path=files,
             index_path=indexes,
-            features={name: _as_dali(name, feature) for name, feature in wanted.items()},
+            features=asked,
             shard_id=shard_id,
             num_shards=num_shards,
             random_shuffle=random_shuffle,
@@ -80,6 +89,13 @@ def tfrecord_pipeline(
         pipeline.set_outputs(*outputs)
     pipeline.build()
     return pipeline
+
+
+def _compare(path: str, schema: Schema, verify: Verify) -> None:
+    """Decode some records, which is an error about the record and the feature where they don't fit."""
+    with TFRecordFile(path, verify=verify) as file:
+        rows = np.unique(np.linspace(0, len(file) - 1, _COMPARED, dtype=np.int64)) if len(file) else ()
+        file.examples(rows, schema)
 
 
 def _as_dali(name: str, feature: Feature) -> Any:

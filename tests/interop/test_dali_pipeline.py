@@ -82,3 +82,38 @@ def test_what_dali_can_not_read_is_refused(dali, examples):
         "feature 'name': DALI reads one byte string per record, not shape None",
         "feature 'name': DALI has no defaults for features that a record lacks",
     ]
+
+
+def test_features_that_do_not_fit_the_records_are_refused_before_dali_reads_them(dali, examples, tmp_path):
+    with seekset.TFRecordWriter(tmp_path / "c.tfrecord") as writer:
+        for k in range(3):
+            writer.write_example({"label": k} if k < 2 else {"other": k})
+    program = """
+        from seekset import MismatchError
+        from seekset.dali import tfrecord_pipeline
+        wanted = [("a", {"label": "bytes"}), ("a", {"x": ("int64", (4,))}), ("a", {"x": ("float32", (8,))}),
+                  ("a", {"nope": ("int64", (3,))}), ("a", {"tags": ("int64", (1,))}), ("c", {"label": "int64"})]
+        for name, features in wanted:
+            try:
+                tfrecord_pipeline(f"{name}.tfrecord", features, batch_size=2)
+            except MismatchError as error:
+                print(error)
+    """
+    assert dali(program).splitlines() == [
+        "a.tfrecord: record 0, byte 0: feature 'label': expected bytes values, found int64 values",
+        "a.tfrecord: record 0, byte 0: feature 'x': expected int64 values, found float values",
+        "a.tfrecord: record 0, byte 0: feature 'x': expected 8 values, found 4",
+        "a.tfrecord: record 0, byte 0: feature 'nope': expected it, or a default to take instead; found neither",
+        "a.tfrecord: record 1, byte 125: feature 'tags': expected 1 values, found 2",
+        "c.tfrecord: record 2, byte 68: feature 'label': expected it, or a default to take instead; found neither",
+    ]
+
+
+def test_a_file_without_records_is_no_reason_to_refuse_the_others(dali, examples, tmp_path):
+    (tmp_path / "empty.tfrecord").write_bytes(b"")
+    program = """
+        from seekset.dali import tfrecord_pipeline
+        pipe = tfrecord_pipeline(["a.tfrecord", "empty.tfrecord"], {"label": "int64"}, batch_size=3)
+        print(pipe.run()[0].as_array().tolist())
+    """
+    assert dali(program) == "[0, 1, 2]\n"
