@@ -29,6 +29,9 @@ class _Resumable(Sampler[_T]):
         world = detect() if world is None else world
         self._share = Share(len(data), World(world.rank, world.size), even)
         setting |= {"rows": len(data), "world_size": world.size, "even": even}
+        # What tells datasets of one length apart, where they know it: the files they read.
+        if hasattr(data, "fingerprint"):
+            setting["files"] = data.fingerprint
         self._position = Position(clock_of(data), setting)
 
     @property
@@ -41,6 +44,9 @@ class _Resumable(Sampler[_T]):
         self._position.set_epoch(epoch)
 
     def __len__(self) -> int:
+        return self._count(self._share)
+
+    def _count(self, share: Share) -> int:
         raise NotImplementedError
 
     def _item(self, position: int) -> _T:
@@ -58,11 +64,14 @@ class _Resumable(Sampler[_T]):
         A ``DataLoader`` with workers asks for batches ahead of those it has delivered. ``torchdata``'s
         ``StatefulDataLoader`` knows about that; with any other, give the ``position``: how many you have received.
         """
-        return self._position.state(position)
+        return self._position.state(position, len(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where a state was taken, once; at the end of an epoch, with the next one."""
-        self._position.load(state, len(self))
+        """Go on where a state was taken, once; at the end of an epoch, with the next one.
+
+        A state of other files, of another setting, or of a place that is none is a ``MismatchError``.
+        """
+        self._position.load(state, len(self), self._count(self._share.longest))
 
 
 class ResumableSampler(_Resumable[int]):
@@ -89,8 +98,8 @@ class ResumableSampler(_Resumable[int]):
     def __init__(self, data: Sized, *, even: Even = "none", world: World | None = None) -> None:
         super().__init__(data, even, world)
 
-    def __len__(self) -> int:
-        return len(self._share)
+    def _count(self, share: Share) -> int:
+        return len(share)
 
     def _item(self, position: int) -> int:
         return self._share.place(position)
@@ -126,8 +135,8 @@ class ResumableBatchSampler(_Resumable[list[int]]):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self._share), self.batch_size)
+    def _count(self, share: Share) -> int:
+        whole, rest = divmod(len(share), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
     def _item(self, position: int) -> list[int]:

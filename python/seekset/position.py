@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 from seekset.errors import MismatchError
 
-__all__ = ["Clock", "Position"]
+__all__ = ["VERSION", "Clock", "Position", "check_state"]
 
-_VERSION = 1
+VERSION = 1
+"""The version of states: one that is not of this is refused."""
 
 
 class Clock(Protocol):
@@ -64,26 +65,54 @@ class Position:
         """Say that so many have been delivered."""
         self._at = (self._at[0], position)
 
-    def state(self, position: int | None = None) -> dict[str, Any]:
-        """Epoch, position and setting, as JSON has them."""
+    def state(self, position: int | None = None, length: int | None = None) -> dict[str, Any]:
+        """Epoch, position and setting, as JSON has them; a position that is given must lie within the length."""
+        if position is not None and length is not None:
+            position = _checked_position(position, length)
         at = self._at if self._pending is None else self._pending
         if self._pending is None and at[0] != self._clock.epoch:
             at = (self._clock.epoch, 0)
         return {
-            "version": _VERSION,
+            "version": VERSION,
             "epoch": at[0],
             "position": at[1] if position is None else position,
             **self._setting,
         }
 
-    def load(self, state: dict[str, Any], length: int, *, turn: bool = True) -> None:
-        """Take up a state: with ``turn``, the end of an epoch is the start of the next."""
-        if state.get("version") != _VERSION:
-            raise MismatchError(f"state mismatch: expected version {_VERSION}, found {state.get('version')!r}")
-        for name, here in self._setting.items():
-            if state.get(name) != here:
-                raise MismatchError(f"state mismatch: {name} was {state.get(name)!r} and is {here!r} here")
-        epoch, position = int(state["epoch"]), int(state["position"])
-        if position < 0 or epoch < 0:
-            raise MismatchError(f"state mismatch: epoch {epoch} and position {position} must not be negative")
+    def load(self, state: dict[str, Any], length: int, longest: int, *, turn: bool = True) -> None:
+        """Take up a state: with ``turn``, the end of an epoch is the start of the next.
+
+        A state may be that of another rank, whose epoch can be longer: no rank's is longer than ``longest``.
+        """
+        check_state(state, self._setting)
+        epoch, position = _count_in(state, "epoch"), _count_in(state, "position")
+        if position > longest:
+            raise MismatchError(f"state mismatch: position was {position}, but an epoch ends at {longest} here")
         self._pending = (epoch + 1, 0) if turn and position >= length > 0 else (epoch, position)
+
+
+def check_state(state: Any, setting: dict[str, Any]) -> None:
+    """Refuse what is no state, or one that was taken with another setting."""
+    if not isinstance(state, dict):
+        raise MismatchError(f"state mismatch: expected what state_dict gave, found {type(state).__name__}")
+    if state.get("version") != VERSION:
+        raise MismatchError(f"state mismatch: expected version {VERSION}, found {state.get('version')!r}")
+    for name, here in setting.items():
+        if state.get(name) != here:
+            raise MismatchError(f"state mismatch: {name} was {state.get(name)!r} and is {here!r} here")
+
+
+def _checked_position(position: int, length: int) -> int:
+    if isinstance(position, bool) or not hasattr(position, "__index__"):
+        raise TypeError(f"position must be a whole number, not {type(position).__name__}")
+    number = position.__index__()
+    if not 0 <= number <= length:
+        raise ValueError(f"position must be from 0 to {length}, where the epoch ends, but is {number}")
+    return number
+
+
+def _count_in(state: dict[str, Any], name: str) -> int:
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise MismatchError(f"state mismatch: {name} must be a whole number from 0 on, found {value!r}")
+    return value

@@ -84,6 +84,11 @@ class Share:
             return -(-rows // size)
         return _every_nth(rows, self.world.rank, size)
 
+    @property
+    def longest(self) -> Share:
+        """The share of the rank that has most: the first."""
+        return replace(self, world=replace(self.world, rank=0))
+
     def __len__(self) -> int:
         return _every_nth(self.of_rank, self.world.worker, self.world.workers)
 

@@ -128,9 +128,41 @@ def test_states_that_are_none_are_refused():
     for state in ({}, {"version": 2}):
         with pytest.raises(MismatchError, match="expected version 1"):
             ResumableSampler(range(10)).load_state_dict(state)
-    state = ResumableSampler(range(10)).state_dict(position=-1)
-    with pytest.raises(MismatchError, match="must not be negative"):
-        ResumableSampler(range(10)).load_state_dict(state)
+    with pytest.raises(MismatchError, match="expected what state_dict gave, found list"):
+        ResumableSampler(range(10)).load_state_dict([])
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("position", -1, "position must be a whole number from 0 on, found -1"),
+        ("position", "x", "position must be a whole number from 0 on, found 'x'"),
+        ("position", 11, "position was 11, but an epoch ends at 10 here"),
+        ("epoch", None, "epoch must be a whole number from 0 on, found None"),
+        ("epoch", 1.0, "epoch must be a whole number from 0 on, found 1.0"),
+    ],
+)
+def test_states_of_a_place_that_is_none_are_refused(name, value, message):
+    for here in (ResumableSampler(range(10)), ResumableBatchSampler(range(10), 1), Stream(range(10))):
+        with pytest.raises(MismatchError, match=f"state mismatch: {message}"):
+            here.load_state_dict({**here.state_dict(), name: value})
+
+
+def test_positions_that_are_given_must_lie_in_the_epoch():
+    sampler = ResumableBatchSampler(range(10), 4)
+    assert sampler.state_dict(position=3)["position"] == 3
+    for wrong in (-1, 4):
+        with pytest.raises(ValueError, match=f"position must be from 0 to 3, where the epoch ends, but is {wrong}"):
+            sampler.state_dict(position=wrong)
+    with pytest.raises(TypeError, match="position must be a whole number, not str"):
+        sampler.state_dict(position="x")
+
+
+def test_the_state_of_a_longer_rank_at_its_end_is_the_end_for_a_shorter_one_too():
+    first, second = (ResumableSampler(range(3), world=World(rank, 2)) for rank in range(2))
+    assert list(first) == [0, 2]
+    second.load_state_dict(first.state_dict())
+    assert (second.epoch, list(second)) == (1, [1])
 
 
 def test_the_loop_of_a_resumed_run_may_set_the_epoch_it_is_in():

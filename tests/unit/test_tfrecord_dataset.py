@@ -1,5 +1,6 @@
 """TFRecord files as torch datasets."""
 
+import json
 import pickle
 from functools import partial
 
@@ -167,6 +168,47 @@ def test_states_hold_seed_and_epoch(shards):
     assert fresh.__getitems__(range(14)) == ds.__getitems__(range(14))
     with pytest.raises(MismatchError, match="state mismatch: rows was 14 and is 8 here"):
         TFRecordDataset(shards.parent / "d.tfrecord").load_state_dict(ds.state_dict())
+
+
+def test_states_of_other_files_with_as_many_records_are_refused(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(records(b"0", b"1"))
+    a, b = (TFRecordDataset(tmp_path / name) for name in ("a", "b"))
+    for there, here in (
+        (a, b),
+        (ResumableSampler(a), ResumableSampler(b)),
+        (ResumableBatchSampler(a, 2), ResumableBatchSampler(b, 2)),
+        (TFRecordIterableDataset(tmp_path / "a"), TFRecordIterableDataset(tmp_path / "b")),
+    ):
+        with pytest.raises(MismatchError, match=r"state mismatch: files was 'a, \w{16}' and is 'b, \w{16}' here"):
+            here.load_state_dict(json.loads(json.dumps(there.state_dict())))
+
+
+def test_a_file_that_was_replaced_by_a_longer_one_is_another(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(records(b"0", b"1"))
+    state = TFRecordDataset(path).state_dict()
+    path.write_bytes(records(b"0", b"11"))
+    with pytest.raises(MismatchError, match="state mismatch: files was 'a, "):
+        TFRecordDataset(path).load_state_dict(state)
+
+
+def test_states_are_those_of_the_same_files_in_another_folder(shards, tmp_path):
+    state = TFRecordDataset(shards, seed=5).state_dict()
+    assert state["files"].startswith("a.tfrecord and 3 more, ")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in sorted(tmp_path.glob("*.tfrecord")):
+        path.rename(moved / path.name)
+    ds = TFRecordDataset(moved)
+    ds.load_state_dict(state)
+    assert ds.state_dict() == state
+
+
+def test_what_is_no_state_is_refused(shards):
+    for here in (TFRecordDataset(shards), TFRecordIterableDataset(shards)):
+        with pytest.raises(MismatchError, match="state mismatch: expected what state_dict gave, found NoneType"):
+            here.load_state_dict(None)
 
 
 def test_samplers_of_torchdata_do_not_skip_twice(shards):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from seekset.errors import MismatchError
 from seekset.loading import clock_of
-from seekset.position import Position
+from seekset.position import Position, check_state
 from seekset.world import Share, World, detect
 
 if TYPE_CHECKING:
@@ -110,13 +109,12 @@ class Stream(IterableDataset[_T], Generic[_T]):
         """Go on where a state was taken, once; at the end of an epoch, with the next one."""
         share = self._of_worker()
         world = share.world
-        if state.get("workers") != world.workers:
-            raise MismatchError(f"state mismatch: workers was {state.get('workers')!r} and is {world.workers!r} here")
+        check_state(state, {"workers": world.workers})
         # One worker's end is not the end of the epoch: the others may have rows left.
         alone = world.workers == 1 and get_worker_info() is None
-        self._position.load(state, len(share), turn=alone)
+        self._position.load(state, len(share), len(share.longest), turn=alone)
         if hasattr(self.data, "load_state_dict"):
-            self.data.load_state_dict(state["data"])
+            self.data.load_state_dict(state.get("data"))
         if not alone:
             self._go_to(int(state["epoch"]), world, ended=state["position"] >= len(share))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,8 +13,9 @@ from seekset.datasets.columns import as_tensors
 from seekset.datasets.order import Order
 from seekset.datasets.skips import Skipped, SkippedPlace, Skips
 from seekset.datasets.stream import SKIPPED, Stream
-from seekset.errors import FormatError, MismatchError, SeeksetError
+from seekset.errors import FormatError, SeeksetError
 from seekset.examples import Schema
+from seekset.position import VERSION, check_state
 from seekset.rows import row_number, row_numbers
 from seekset.tfrecord import TFRecordFile, find_tfrecords
 
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
     from seekset.world import Even, World
 
 __all__ = ["TFRecordDataset", "TFRecordIterableDataset"]
-
-_VERSION = 1
 
 
 class TFRecordDataset(Dataset[Any]):
@@ -80,9 +81,19 @@ class TFRecordDataset(Dataset[Any]):
         # Rows of all files in one count: file k has those from _starts[k] on.
         self._starts = np.cumsum([0, *map(len, self.files)], dtype=np.int64)
         self._order = Order(len(self), shuffle=shuffle, seed=seed)
+        self._fingerprint = _fingerprint(self.files)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these files from others: their names without folders, sizes and numbers of records, in short.
+
+        >>> TFRecordDataset("train.tfrecord").fingerprint
+        'train.tfrecord, 8af36de7e3afb4fc'
+        """
+        return self._fingerprint
 
     @property
     def epoch(self) -> int:
@@ -97,18 +108,17 @@ class TFRecordDataset(Dataset[Any]):
         """Seed and epoch. The position is in the sampler: here, loaders would skip it twice.
 
         >>> TFRecordDataset("train.tfrecord").state_dict()
-        {'version': 1, 'seed': 0, 'epoch': 0, 'shuffle': True, 'rows': 3}
+        {'version': 1, 'seed': 0, 'epoch': 0, 'shuffle': True, 'rows': 3, 'files': 'train.tfrecord, 8af36de7e3afb4fc'}
         """
-        order = self._order
-        state = {"version": _VERSION, "seed": order.seed, "epoch": order.epoch}
-        return {**state, "shuffle": order.shuffle, "rows": len(self)}
+        return {"version": VERSION, "seed": self._order.seed, "epoch": self._order.epoch, **self._setting}
+
+    @property
+    def _setting(self) -> dict[str, Any]:
+        return {"shuffle": self._order.shuffle, "rows": len(self), "files": self._fingerprint}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up seed and epoch; a state of other files is a ``MismatchError``."""
-        here = self.state_dict()
-        for name in ("version", "shuffle", "rows"):
-            if state.get(name) != here[name]:
-                raise MismatchError(f"state mismatch: {name} was {state.get(name)!r} and is {here[name]!r} here")
+        """Take up seed and epoch; a state of other files is a ``MismatchError``, wherever their folder is."""
+        check_state(state, self._setting)
         self._order.seed, self._order.epoch = state["seed"], state["epoch"]
 
     def __getitem__(self, place: int) -> Any:
@@ -192,6 +202,13 @@ class TFRecordDataset(Dataset[Any]):
     def __repr__(self) -> str:
         order = f"seed {self._order.seed}, epoch {self.epoch}" if self._order.shuffle else "in file order"
         return f"<TFRecordDataset of {len(self.files)} files, {len(self)} records, {order}>"
+
+
+def _fingerprint(files: Sequence[TFRecordFile]) -> str:
+    facts = [[file.path.name, file.path.stat().st_size, len(file)] for file in files]
+    digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()
+    names = files[0].path.name if len(files) == 1 else f"{files[0].path.name} and {len(files) - 1} more"
+    return f"{names}, {digest}"
 
 
 class TFRecordIterableDataset(Stream[Any]):
