@@ -41,6 +41,24 @@ def test_failure_leaves_the_index_that_was_there(write, names, tmp_path):
     assert (tmp_path / "x.fa.sidx").read_bytes() == before
 
 
+@pytest.mark.parametrize("work, made", [(seekset.Fasta, "x.fa.sidx"), (seekset.faidx, "x.fa.fai")])
+def test_the_names_beside_a_file_are_replaced_whatever_they_hold(write, tmp_path, work, made):
+    path = write(SMALL)
+    work(path)
+    whole = (tmp_path / made).read_bytes()
+    (tmp_path / made).write_bytes(b"mine")
+    work(path)
+    assert (tmp_path / made).read_bytes() == whole
+
+
+@pytest.mark.parametrize("work", [lambda path, index: seekset.Fasta(path, index=index), seekset.faidx])
+def test_what_is_no_index_stays_at_a_place_that_was_named(write, tmp_path, work):
+    path, named = write(SMALL), write(b"mine", "named")
+    with pytest.raises(seekset.MismatchError, match="named: there is a file already, and it is no "):
+        work(path, named)
+    assert named.read_bytes() == b"mine"
+
+
 FULL = """
     import resource, seekset
     work = seekset.{work}
