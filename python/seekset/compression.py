@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 from seekset import _core
@@ -49,10 +51,25 @@ def decompress_tfrecord(
     ['0 21', '21 22', '43 25']
     """
     packed = _as_path(path)
-    if out is None and packed.suffix.lower() not in _SUFFIXES:
-        raise MismatchError(f"{packed}: its name has no .gz or .zlib to leave out; say where the plain file goes")
-    plain = packed.with_suffix("") if out is None else _as_path(out)
-    _core.decompress_tfrecord(
-        packed, plain, beside(plain) if index else None, _checked(verify), replace=overwrite, progress=progress
-    )
+    plain = _without_suffix(packed) if out is None else _as_path(out)
+    try:
+        _core.decompress_tfrecord(
+            packed, plain, beside(plain) if index else None, _checked(verify), replace=overwrite, progress=progress
+        )
+    except FileExistsError as error:
+        raise _told(error, packed, named=out is not None) from None
     return plain
+
+
+def _without_suffix(packed: Path) -> Path:
+    """Where the plain file goes; a name without a suffix stays and is refused, since no file is its own result."""
+    return packed.with_suffix("") if packed.suffix.lower() in _SUFFIXES else packed
+
+
+def _told(error: FileExistsError, packed: Path, *, named: bool) -> Exception:
+    """The error of a file that is there already, with what to do about it."""
+    if not os.path.samefile(error.filename, packed):  # noqa: PTH121 (the core gives names)
+        return FileExistsError(errno.EEXIST, "there is a file already; overwrite=True (-f) replaces it", error.filename)
+    if named:
+        return FileExistsError(errno.EEXIST, "it is the compressed file itself; give another path", error.filename)
+    return MismatchError(f"{packed}: its name has no .gz or .zlib to leave out; say where the plain file goes (-o)")

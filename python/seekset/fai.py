@@ -46,7 +46,8 @@ def faidx(
     if remark is not None:
         warnings.warn(f"{path}: {remark}", SeeksetWarning, stacklevel=2)
     if left_out:
-        message = f"{path}: {left_out} records were left out of {written}, because an earlier one has their name"
+        some = "1 record was" if left_out == 1 else f"{left_out} records were"
+        message = f"{path}: {some} left out of {written}, because an earlier one has the same name"
         warnings.warn(message, SeeksetWarning, stacklevel=2)
     return Path(written)
 

@@ -97,7 +97,9 @@ def test_debug_shows_the_traceback(cli, tmp_path):
 def test_repeated_ids_are_indexed_with_a_word_about_them(cli, tmp_path):
     (tmp_path / "twice.fa").write_bytes(b">a\nA\n>a\nC\n")
     done = cli("index", "twice.fa")
-    assert (done.returncode, done.stderr) == (0, "seekset: twice.fa: 1 records have an id that an earlier one has\n")
+    assert (done.returncode, done.stderr) == (0, "seekset: twice.fa: 1 record has an id that an earlier one has\n")
+    (tmp_path / "twice.fa").write_bytes(b">a\nA\n>a\nC\n>a\nG\n")
+    assert cli("index", "twice.fa").stderr == "seekset: twice.fa: 2 records have an id that an earlier one has\n"
 
 
 def test_faidx_writes_what_samtools_writes(cli, proteins, tmp_path):
@@ -118,7 +120,7 @@ def test_faidx_refuses_what_samtools_drops_unless_asked(cli, tmp_path):
     assert not (tmp_path / "twice.fa.fai").exists()
     done = cli("faidx", "--like-samtools", "twice.fa")
     assert done.returncode == 0
-    assert "1 records were left out" in done.stderr
+    assert "1 record was left out" in done.stderr
     ours = (tmp_path / "twice.fa.fai").read_bytes()
     pysam.faidx(str(path))
     assert ours == (tmp_path / "twice.fa.fai").read_bytes()

@@ -254,9 +254,29 @@ def test_a_plain_file_goes_where_it_is_told_and_replaces_nothing(cli, write, tmp
     write(b"mine", "out")
     done = cli("tfrecord", "decompress", "y.gz", "-o", "out")
     assert (done.returncode, (tmp_path / "out").read_bytes()) == (1, b"mine")
-    assert "out" in done.stderr
+    assert done.stderr == "seekset: out: there is a file already; overwrite=True (-f) replaces it\n"
     assert cli("tfrecord", "decompress", "-q", "-f", "y.gz", "-o", "out").stdout == ""
     assert (tmp_path / "out").read_bytes() == WHOLE
+
+
+def test_a_compressed_file_is_never_its_own_result(cli, write, tmp_path):
+    packed = gzip.compress(WHOLE)
+    write(packed, "y")
+    done = cli("tfrecord", "decompress", "-f", "y", "-o", "y")
+    assert (done.returncode, done.stderr) == (1, "seekset: y: it is the compressed file itself; give another path\n")
+    done = cli("tfrecord", "decompress", "-f", "y")
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekset: y: its name has no .gz or .zlib to leave out; say where the plain file")
+    assert (tmp_path / "y").read_bytes() == packed
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord.gz"])
+def test_a_plain_file_is_told_from_a_compressed_one_whatever_its_name(cli, write, names, name):
+    write(WHOLE, name)
+    done = cli("tfrecord", "decompress", name)
+    message = f"seekset: {name}: byte 0: expected a file that is compressed with gzip or zlib, found one that is not\n"
+    assert (done.returncode, done.stderr) == (1, message)
+    assert names() == [name]
 
 
 def test_a_damaged_compressed_file_leaves_nothing(cli, write, names):

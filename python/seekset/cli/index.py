@@ -42,10 +42,14 @@ def command(files: tuple[str, ...], output: str | None, force: bool, verify: boo
         show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index_path) for r in reports])
     for report in () if quiet else reports:
         if report.repeated_ids:
-            say(f"{report.path}: {report.repeated_ids} records have an id that an earlier one has")
+            say(f"{report.path}: {_count(report.repeated_ids)} an id that an earlier one has")
         if report.remark is not None:
             say(f"{report.path}: {report.remark}")
     show_faults(faults)
+
+
+def _count(records: int) -> str:
+    return "1 record has" if records == 1 else f"{records} records have"
 
 
 def _speed(report: IndexReport) -> str:
