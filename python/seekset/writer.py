@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,11 @@ class TFRecordWriter:
         index: bool = True,
     ) -> None:
         self._path = Path(path)
+        # Said now and about the file itself: at the end, what was written would be lost.
+        if self._path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not self._path.parent.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         self._core = _core.TFRecordWriter(self._path, compression=compression, index=index)
         self._open = True
 

@@ -72,7 +72,7 @@ def test_kinds_may_be_given():
         ([[1], [2, 3]], None, TypeError, "feature 'x': .* in even rows"),
         (1j, None, TypeError, "not complex"),
         (2**63, None, seekset.MismatchError, "feature 'x' holds 9223372036854775808, which does not fit into int64"),
-        (2**64, None, TypeError, "feature 'x'"),
+        (2**64, None, seekset.MismatchError, "feature 'x' holds 18446744073709551616, which does not fit into int64"),
         (1e39, None, seekset.MismatchError, "feature 'x' holds a number that does not fit into float32"),
         (0.5, "int64", TypeError, "feature 'x': expected integers, found float64"),
         ("a", "int64", TypeError, "feature 'x': expected integers, found"),
@@ -95,3 +95,53 @@ def test_steps_are_of_one_kind():
         seekset.encode_sequence_example({}, {"x": [[]]})
     with pytest.raises(TypeError, match="feature 'x': give a list of steps, not str"):
         seekset.encode_sequence_example({}, {"x": "abc"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[2**24 + 1, 0.5], [2**53 + 1, 0.5], [-(2**24) - 1, 0.5], [[0.5, 2**31 - 1]]],
+)
+def test_integers_that_float32_would_round_are_refused(value):
+    with pytest.raises(seekset.MismatchError, match=r"feature 'x' holds -?\d+, which float32 can't hold as it is"):
+        seekset.encode_example({"x": value})
+
+
+def test_integers_that_float32_would_round_are_refused_where_floats_are_asked_for():
+    for value in (2**24 + 1, np.array([1, 2**24 + 1])):
+        with pytest.raises(seekset.MismatchError, match="feature 'x' holds 16777217, which float32"):
+            seekset.encode_example({"x": value}, kinds={"x": "float32"})
+    with pytest.raises(seekset.MismatchError, match="feature 'x' holds 16777217, which float32"):
+        seekset.encode_sequence_example({}, {"x": [[0.5], [2**24 + 1]]})
+
+
+def test_floats_are_rounded_and_integers_that_float32_holds_are_kept():
+    values = [2**24 + 1.0, 2**24 + 2, 2**60, 0.1, float("inf")]
+    decoded = seekset.decode_example(seekset.encode_example({"x": values}))["x"].tolist()
+    assert decoded == [2.0**24, 2.0**24 + 2, 2.0**60, float(np.float32(0.1)), float("inf")]
+
+
+@pytest.mark.parametrize("value", [2**64, [2**64, 1], [2**63, -1], 2**63, -(2**63) - 1])
+def test_integers_beyond_64_bits_are_refused_by_their_value(value):
+    wrong = value[0] if isinstance(value, list) else value
+    for kinds in (None, {"x": "int64"}):
+        with pytest.raises(seekset.MismatchError, match=f"feature 'x' holds {wrong}, which does not fit into int64"):
+            seekset.encode_example({"x": value}, kinds)
+
+
+def test_kinds_of_features_that_are_not_there_are_refused():
+    with pytest.raises(seekset.MismatchError, match="kinds speaks of 'b', but there are only 'a', 'c'"):
+        seekset.encode_example({"a": 1, "c": 2}, kinds={"b": "int64"})
+    with pytest.raises(seekset.MismatchError, match="kinds speaks of 'b', but there are only 'a', 'x'"):
+        seekset.encode_sequence_example({"a": 1}, {"x": [[]]}, kinds={"x": "int64", "b": "int64"})
+
+
+def test_what_is_no_mapping_of_names_is_refused():
+    with pytest.raises(TypeError, match="features must map names to values, not be list"):
+        seekset.encode_example([1])
+    with pytest.raises(TypeError, match="feature 1: a name is text, not int"):
+        seekset.encode_example({1: 1})
+    with pytest.raises(TypeError, match="features must map names to values, not be list"):
+        seekset.encode_sequence_example({}, [1])
+    for steps, kind in ((3, "int"), ({"a": 1}, "dict"), (np.array(3), "ndarray")):
+        with pytest.raises(TypeError, match=f"feature 'x': give a list of steps, not {kind}"):
+            seekset.encode_sequence_example({}, {"x": steps})

@@ -112,8 +112,11 @@ def test_a_bad_value_leaves_the_writer_as_it_was(tmp_path):
 
 
 def test_what_can_not_be_written_to_is_refused(tmp_path, write):
-    with pytest.raises(FileNotFoundError):
-        seekset.TFRecordWriter(tmp_path / "missing" / "x.tfrecord")
+    missing = tmp_path / "missing" / "x.tfrecord"
+    for path, wrong in ((missing, FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(wrong) as caught:
+            seekset.TFRecordWriter(path)
+        assert caught.value.filename == str(path)
     with pytest.raises(seekset.MismatchError, match='compression must be "gzip", "zlib" or None, not "bzip2"'):
         seekset.TFRecordWriter(tmp_path / "x.tfrecord", compression="bzip2")
     write(b"a diary", "x.tfrecord.idx")
