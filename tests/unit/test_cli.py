@@ -110,6 +110,12 @@ def test_faidx_writes_what_samtools_writes(cli, proteins, tmp_path):
     assert ours == (tmp_path / "p.fa.fai").read_bytes()
 
 
+def test_faidx_says_which_of_its_options_takes_repeated_names(cli, tmp_path):
+    (tmp_path / "twice.fa").write_bytes(b">a\nAC\n>a\nGGG\n")
+    assert "faidx --like-samtools" in cli("faidx", "twice.fa").stderr
+    assert cli("faidx", "--like-samtools", "twice.fa").returncode == 0
+
+
 def test_faidx_refuses_what_samtools_drops_unless_asked(cli, tmp_path):
     path = tmp_path / "twice.fa"
     path.write_bytes(b">a\nAC\n>a\nGGG\n>b\n>c\nT\n")
@@ -179,7 +185,7 @@ def test_get_refuses_an_id_that_names_two_records_unless_asked(cli, tmp_path):
     refused = cli("get", "twice.fa", "a")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "twice.fa: id 'a' names two records, the first at record 0, line 1, byte 0, another at" in refused.stderr
-    assert "--duplicates first" in refused.stderr
+    assert "get --duplicates first" in refused.stderr
     assert cli("get", "--duplicates", "first", "twice.fa", "a").stdout == ">a\nAC\n"
 
 

@@ -81,6 +81,7 @@ def test_duplicate_names_are_refused_with_both_places(write, names):
     ) as error:
         seekset.faidx(write(b">a\nAC\n>b\nAC\n>a x\nAC\n"))
     assert "x.fa" in str(error.value)
+    assert "for a .fai, like_samtools=True (faidx --like-samtools)" in str(error.value)
     assert names() == ["x.fa"]
 
 

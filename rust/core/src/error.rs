@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// One id names two records.
     #[error(
-        "{}: id '{id}' names two records, the first at {}, another at {}; rename one, or open with duplicates=\"first\" (--duplicates first)",
+        "{}: id '{id}' names two records, the first at {}, another at {}; rename one, or open with duplicates=\"first\" (get --duplicates first); for a .fai, like_samtools=True (faidx --like-samtools)",
         name(path.as_deref()), places[0], places[1]
     )]
     Duplicate {

@@ -152,7 +152,11 @@ fn decoded<'a>(list: &List<'a>) -> std::result::Result<Decoded<'a>, Fault> {
 /// The error for a fault; which record it is in, the caller knows.
 pub(super) fn corrupt(fault: Fault) -> Error {
     let Fault { offset, kind } = fault;
-    Error::Corrupt { path: None, place: Place::default(), message: format!("byte {offset} of its payload: {kind}") }
+    let message = format!(
+        "this is no tf.train.Example, or a damaged one: byte {offset} of its payload: {kind}; a payload of any kind is \
+         read as bytes with tf[row]"
+    );
+    Error::Corrupt { path: None, place: Place::default(), message }
 }
 
 fn not_text(name: &[u8]) -> Error {

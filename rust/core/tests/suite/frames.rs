@@ -162,7 +162,7 @@ fn a_length_one_past_the_end_is_refused_and_one_that_fits_is_not() {
 #[test]
 fn zeros_are_refused_by_the_checksum_of_the_length_which_names_the_remedy() {
     for verify in [Verify::Lengths, Verify::Full] {
-        corrupt(&[0; 64], verify, 0, 0, "verify=None");
+        corrupt(&[0; 64], verify, 0, 0, "verify=None (tfrecord-index --verify none)");
     }
     // Four records without payload and without checksums, for those who insist.
     assert_eq!(outcome(&[0; 64], Verify::None), Ok(entries(&[(0, 16), (16, 16), (32, 16), (48, 16)])));

@@ -112,7 +112,7 @@ impl Fault {
                 format!(
                     "the length's checksum does not fit: expected {expected:#010x} for a length of {length} bytes, found \
                      {found:#010x}; the file is damaged or no TFRecord, or, if it was written without checksums, give \
-                     verify=None"
+                     verify=None (tfrecord-index --verify none)"
                 )
             }
             Self::End => format!(
