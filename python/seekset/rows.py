@@ -19,6 +19,8 @@ def row_number(row: SupportsIndex, count: int) -> int:
     >>> row_number(-1, 5)
     4
     """
+    if not hasattr(row, "__index__"):
+        raise TypeError(f"a row is asked for by its number, not by {type(row).__name__}")
     number = row.__index__()
     if not -count <= number < count:
         raise IndexError(f"row {number} is out of range: there are {count} rows, 0 to {max(count - 1, 0)}")
@@ -31,6 +33,8 @@ def row_numbers(rows: Iterable[SupportsIndex] | ArrayLike, count: int) -> NDArra
     >>> row_numbers([0, -1], 5)
     array([0, 4])
     """
+    if isinstance(rows, (slice, str, bytes)) or not (isinstance(rows, Iterable) or hasattr(rows, "__array__")):
+        raise TypeError(f"rows must be a list or an array of integers, not {type(rows).__name__}")
     listed = isinstance(rows, Iterable) and not isinstance(rows, (np.ndarray, Sequence))
     numbers = integers(list(cast("Iterable[Any]", rows)) if listed else rows, "rows")
     wrong = (numbers < -count) | (numbers >= count)

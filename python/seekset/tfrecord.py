@@ -39,6 +39,9 @@ Verify: TypeAlias = Literal["lengths", "full"] | None
 _BYTES_AT_ONCE = 1 << 20
 _ROWS_AT_ONCE = 256
 
+# What the system says of a folder that may not be written.
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
 
 class TFRecordFile(Sequence[bytes]):
     """A TFRecord file, plain or compressed with gzip or zlib, as a sequence of payloads.
@@ -350,7 +353,13 @@ def ensure_tfrecord_indexes(
     files = find_tfrecords(patterns)
 
     def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, str]:
-        how, _ = _core.ensure_tfrecord_index(file, beside(file), checked, tell)
+        try:
+            how, _ = _core.ensure_tfrecord_index(file, beside(file), checked, tell)
+        except OSError as error:
+            if error.errno in _NOT_ALLOWED and os.access(file, os.R_OK):
+                remedy = "write it elsewhere with create_tfrecord_index(path, index_path), and name it to the reader"
+                raise type(error)(error.errno, f"{error.strerror}; {remedy}", str(beside(file))) from None
+            raise
         tell(1, 1)
         return file, how
 

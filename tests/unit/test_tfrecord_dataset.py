@@ -205,6 +205,23 @@ def test_states_are_those_of_the_same_files_in_another_folder(shards, tmp_path):
     assert ds.state_dict() == state
 
 
+def test_what_is_no_row_and_what_are_no_features_are_refused(shards):
+    ds = TFRecordDataset(shards)
+    with pytest.raises(TypeError, match="a row is asked for by its number, not by str"):
+        ds["a"]
+    for rows, kind in ((slice(0, 3), "slice"), (3, "int"), ("a", "str")):
+        for read in (ds.__getitems__, ds.files[0].get_many, partial(ds.files[0].examples, features={})):
+            with pytest.raises(TypeError, match=f"rows must be a list or an array of integers, not {kind}"):
+                read(rows)
+    with pytest.raises(TypeError, match="features must map names to what they are, not be str"):
+        TFRecordDataset(shards, "x")
+
+
+def test_files_that_are_named_twice_are_read_once(shards):
+    file = shards.parent / "a.tfrecord"
+    assert len(TFRecordDataset([file, shards, file])) == 14
+
+
 def test_what_is_no_state_is_refused(shards):
     for here in (TFRecordDataset(shards), TFRecordIterableDataset(shards)):
         with pytest.raises(MismatchError, match="state mismatch: expected what state_dict gave, found NoneType"):

@@ -362,3 +362,19 @@ def test_a_bad_file_among_good_ones_is_named(folder):
     with pytest.raises(seekset.CorruptRecordError, match=r"bad\.tfrecord: record 0, byte 0"):
         seekset.ensure_tfrecord_indexes(folder)
     assert not (folder / "bad.tfrecord.idx").exists()
+
+
+def test_a_folder_that_may_not_be_written_is_an_error_with_a_remedy(path, run, tmp_path):
+    tmp_path.chmod(0o755)
+    printed = run("""
+        import os, seekset, seekset.indexing, seekset.tfrecord
+        os.chmod(".", 0o555)
+        if os.geteuid() == 0:  # root may write everywhere, so be nobody
+            os.setgroups([]), os.setgid(65534), os.setuid(65534)
+        try:
+            seekset.ensure_tfrecord_indexes("x.tfrecord")
+        except PermissionError as error:
+            print(error.filename, error.strerror)
+    """)
+    tmp_path.chmod(0o755)
+    assert printed.startswith("x.tfrecord.idx Permission denied; write it elsewhere with create_tfrecord_index(path, ")

@@ -41,14 +41,14 @@ class TFRecordDataset(Dataset[Any]):
     :class:`seekset.loading.ResumableBatchSampler`. Seed and epoch belong to the dataset; all processes share them.
 
     Args:
-        paths: Files, folders or globs.
+        paths: Files, folders or globs; they are sorted, and each counts once.
         features: What is wanted of each ``tf.train.Example``, by name, as :func:`seekset.decode_examples` takes it.
             Items are then dicts of tensors; without, they are payloads as bytes.
         shuffle: Whether places are shuffled; if not, they are rows in the order of the sorted files.
         seed: What the shuffle is drawn from, with the epoch.
         verify: Which checksums are compared: ``"lengths"``, ``"full"`` (payloads, too) or ``None``.
         on_error: ``"raise"``, or ``"skip"`` to leave out records whose bytes are not sound: batches are shorter by
-            them, and :meth:`skipped` has them.
+            them, and :meth:`skipped` has them. A file that is cut is an error at open all the same.
         transform: Called with each item; what it returns takes the item's place.
 
     >>> ds = TFRecordDataset("train.tfrecord", seed=1)
@@ -74,8 +74,8 @@ class TFRecordDataset(Dataset[Any]):
             raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
         self.files = [TFRecordFile(path, verify=verify) for path in find_tfrecords(paths)]
         self.transform = transform
-        self._features = None if features is None else dict(features)
         self._schema = None if features is None else Schema(features)
+        self._features = None if features is None else dict(features)
         self._skip = on_error == "skip"
         self._skips = Skips()
         # Rows of all files in one count: file k has those from _starts[k] on.
