@@ -231,3 +231,20 @@ def test_progress_ends_with_all_of_the_compressed_bytes(path):
     with warnings.catch_warnings(action="error"):
         seekset.decompress_tfrecord(path, progress=lambda *numbers: told.append(numbers))
     assert told[-1] == (path.stat().st_size,) * 2
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_examples_of_a_compressed_file_are_those_of_a_plain_one(compression, tmp_path):
+    files = []
+    for name, kind in (("plain.tfrecord", None), ("packed.tfrecord", compression)):
+        with seekset.TFRecordWriter(tmp_path / name, compression=kind) as out:
+            for k in range(300):
+                out.write_example({"x": [k, k + 0.5], "label": -k, "name": f"record {k}"})
+        files.append(seekset.TFRecordFile(tmp_path / name))
+    plain, packed = files
+    rows, features = [299, 0, 7, 7], {"x": ("float32", (2,)), "label": "int64", "name": "bytes"}
+    expected, found = plain.examples(rows, features), packed.examples(rows, features)
+    assert found["label"].tolist() == expected["label"].tolist() == [-299, 0, -7, -7]
+    assert found["x"].tolist() == expected["x"].tolist()
+    assert list(found["name"]) == list(expected["name"])
+    assert packed.example(7)["name"] == [b"record 7"]
