@@ -28,30 +28,60 @@ const ALIGN: u64 = 64;
 
 /// The buffers of one column, under way to a file.
 #[derive(Debug)]
-pub enum Column {
+pub enum Column<'a> {
     /// Numbers of one width.
     Numbers(Spool),
     /// Text: where each value ends (starting with a 0), and the bytes.
     Text(Spool, Spool),
     /// Lists of numbers: where each list ends (starting with a 0), and the numbers.
     Lists(Spool, Spool, usize),
+    /// Numbers of one width that are in memory as a whole.
+    HeldNumbers(&'a [u8]),
+    /// Lists of numbers that are in memory as a whole.
+    HeldLists(&'a [u8], &'a [u8], usize),
 }
 
-impl Column {
-    /// The column's buffers; `None` is the validity bitmap, which is left out because nothing is null.
-    fn buffers(&mut self) -> Vec<Option<&mut Spool>> {
+/// What goes into a file as it is.
+enum Part<'a> {
+    Spooled(&'a mut Spool),
+    Held(&'a [u8]),
+}
+
+impl Part<'_> {
+    fn len(&self) -> u64 {
         match self {
-            Self::Numbers(values) => vec![None, Some(values)],
-            Self::Text(ends, bytes) => vec![None, Some(ends), Some(bytes)],
-            Self::Lists(ends, values, _) => vec![None, Some(ends), None, Some(values)],
+            Self::Spooled(spool) => spool.len(),
+            Self::Held(bytes) => bytes.len() as u64,
+        }
+    }
+
+    fn copy_to(self, out: &mut impl Write, go_on: impl FnMut() -> Result<()>) -> Result<()> {
+        match self {
+            Self::Spooled(spool) => spool.copy_to(out, go_on),
+            Self::Held(bytes) => Ok(out.write_all(bytes)?),
+        }
+    }
+}
+
+impl Column<'_> {
+    /// The column's buffers; `None` is the validity bitmap, which is left out because nothing is null.
+    fn buffers(&mut self) -> Vec<Option<Part<'_>>> {
+        use Part::{Held, Spooled};
+        match self {
+            Self::Numbers(values) => vec![None, Some(Spooled(values))],
+            Self::Text(ends, bytes) => vec![None, Some(Spooled(ends)), Some(Spooled(bytes))],
+            Self::Lists(ends, values, _) => vec![None, Some(Spooled(ends)), None, Some(Spooled(values))],
+            Self::HeldNumbers(values) => vec![None, Some(Held(values))],
+            Self::HeldLists(ends, values, _) => vec![None, Some(Held(ends)), None, Some(Held(values))],
         }
     }
 
     fn nodes(&self, rows: u64) -> Vec<FieldNode> {
         let node = |n: u64| FieldNode::new(n as i64, 0);
         match self {
-            Self::Numbers(_) | Self::Text(..) => vec![node(rows)],
+            Self::Numbers(_) | Self::Text(..) | Self::HeldNumbers(_) => vec![node(rows)],
             Self::Lists(_, values, width) => vec![node(rows), node(values.len() / *width as u64)],
+            Self::HeldLists(_, values, width) => vec![node(rows), node((values.len() / width) as u64)],
         }
     }
 }
@@ -101,7 +131,7 @@ pub fn write(
     out: &mut impl Write,
     schema: &Schema,
     rows: u64,
-    columns: &mut [Column],
+    columns: &mut [Column<'_>],
     mut go_on: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut out = Counted { out, at: 0 };
@@ -111,9 +141,9 @@ pub fn write(
     let batch = batch_message(rows, columns);
     let start = out.at;
     let metadata = out.message(&batch.message)?;
-    for spool in columns.iter_mut().flat_map(Column::buffers).flatten() {
-        let end = padded(out.at + spool.len());
-        spool.copy_to(&mut out, &mut go_on)?;
+    for part in columns.iter_mut().flat_map(Column::buffers).flatten() {
+        let end = padded(out.at + part.len());
+        part.copy_to(&mut out, &mut go_on)?;
         go_on()?;
         out.pad_to(end)?;
     }
@@ -143,14 +173,14 @@ struct BatchMessage {
     body: u64,
 }
 
-fn batch_message(rows: u64, columns: &mut [Column]) -> BatchMessage {
+fn batch_message(rows: u64, columns: &mut [Column<'_>]) -> BatchMessage {
     let nodes: Vec<FieldNode> = columns.iter().flat_map(|c| c.nodes(rows)).collect();
     let mut body = 0;
     let buffers: Vec<Buffer> = columns
         .iter_mut()
         .flat_map(Column::buffers)
-        .map(|spool| {
-            let len = spool.map_or(0, |spool| spool.len());
+        .map(|part| {
+            let len = part.map_or(0, |part| part.len());
             let buffer = Buffer::new(body as i64, len as i64);
             body += padded(len);
             buffer
@@ -210,6 +240,32 @@ impl Columns {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// An error unless the file is of this kind and version.
+    pub fn check_kind(&self, kind: &str, version: u32) -> Result<()> {
+        let found = self.text("kind")?;
+        if found != kind {
+            return Err(Error::format(0, format!("expected an index of kind '{kind}', found '{found}'")));
+        }
+        if self.number("version", 10)? != i128::from(version) {
+            let found = self.text("version")?;
+            return Err(Error::format(0, format!("expected an index of version {version}, found {found}")));
+        }
+        Ok(())
+    }
+
+    /// What the schema says under `seekset.{key}`.
+    pub fn text(&self, key: &str) -> Result<&str> {
+        let value = self.metadata.get(&format!("seekset.{key}")).map(String::as_str);
+        value.ok_or_else(|| Error::format(0, format!("not a usable index: its metadata lack seekset.{key}")))
+    }
+
+    /// The number that stands under `seekset.{key}`.
+    pub fn number(&self, key: &str, radix: u32) -> Result<i128> {
+        let text = self.text(key)?;
+        i128::from_str_radix(text, radix)
+            .map_err(|_| Error::format(0, format!("not a usable index: seekset.{key} is '{text}', not a number")))
     }
 
     /// The buffer's numbers.
@@ -307,11 +363,12 @@ fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Resu
                 found.push(exactly(next(width(8, rows + 1)?)?, 8 * (rows + 1)));
                 found.push(next(0)?);
             }
-            DataType::List(_) => {
-                found.push(exactly(next(width(4, rows + 1)?)?, 4 * (rows + 1)));
+            DataType::List(child) | DataType::LargeList(child) => {
+                let end = if matches!(kind, DataType::List(_)) { 4 } else { 8 };
+                found.push(exactly(next(width(end, rows + 1)?)?, end * (rows + 1)));
                 next(0)?; // the child's validity
-                let values = next(0)?;
-                found.push(exactly(values.clone(), values.len() / 8 * 8));
+                let (values, each) = (next(0)?, child.data_type().primitive_width().unwrap_or(1));
+                found.push(exactly(values.clone(), values.len() / each * each));
             }
             kind => {
                 let bytes = width(kind.primitive_width().unwrap_or(1), rows)?;

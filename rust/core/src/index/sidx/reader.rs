@@ -27,34 +27,20 @@ impl Sidx {
     /// Opens an index over a file's or memory's bytes, in constant time.
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
-        let value = |key: &str| {
-            let value = columns.metadata.get(&format!("seekset.{key}"));
-            value.ok_or_else(|| Error::format(0, format!("not a usable index: its metadata lack seekset.{key}")))
-        };
-        let number = |key: &str, radix| {
-            let text = value(key)?;
-            i128::from_str_radix(text, radix)
-                .map_err(|_| Error::format(0, format!("not a usable index: seekset.{key} is '{text}', not a number")))
-        };
-        let kind = value("kind")?;
-        if kind != "fasta" {
-            return Err(Error::format(0, format!("expected an index of kind 'fasta', found '{kind}'")));
-        }
-        if number("version", 10)? != i128::from(VERSION) {
-            let found = value("version")?;
-            return Err(Error::format(0, format!("expected an index of version {VERSION}, found {found}")));
-        }
+        columns.check_kind("fasta", VERSION)?;
+        let number = |key: &str, radix| columns.number(key, radix);
         let fingerprint = Fingerprint {
             size: number("file_size", 10)? as u64,
             mtime_ns: number("file_mtime_ns", 10)?,
             sample: number("file_sample", 16)? as u64,
         };
         let count = number("repeated_ids", 10)? as u64;
-        let pair = value("first_repeat")?.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let pair =
+            columns.text("first_repeat")?.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let repeats = Repeats { count, earliest: pair.filter(|_| count > 0) };
         let data_size = number("data_size", 10)? as u64;
         if number("rows", 10)? != i128::from(columns.rows()) {
-            let (rows, found) = (value("rows")?, columns.rows());
+            let (rows, found) = (columns.text("rows")?, columns.rows());
             return Err(Error::format(
                 0,
                 format!("not a usable index: it was written with {rows} rows and has {found}"),
