@@ -4,7 +4,11 @@ use super::header::{self, Name};
 use super::lines::{Line, LineRun};
 use super::{Record, Rows};
 use crate::error::{Error, Result};
+use crate::io::prefetch::prefetch;
 use crate::scan::block::{BLOCK, odd};
+
+/// How far ahead of the lines memory is asked for: it takes longer to come than a line takes to be looked at.
+const AHEAD: usize = 4096;
 
 /// What a chunk holds. In file order: `head`, `lead`, `rows`, `open`, `tail`.
 #[derive(Debug)]
@@ -188,6 +192,7 @@ fn lines_of(bytes: &[u8], start: usize, letters: usize) -> usize {
         && bytes[at + letters] == b'\n'
         && bytes[at] != b'>'
     {
+        prefetch(bytes.get(at + AHEAD..=at + AHEAD).unwrap_or_default());
         at += letters + 1;
     }
     (at - start) / (letters + 1)
