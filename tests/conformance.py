@@ -4,9 +4,10 @@ Items are told apart by `key`, which makes something comparable of each. `make()
 picklable (a module's function or a partial of one), because some checks start a fresh process.
 """
 
+import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from itertools import chain
+from itertools import chain, product
 
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -29,8 +30,8 @@ def in_a_list(items):
     return list(items)
 
 
-class Conformance:
-    """The checks, for one kind of dataset."""
+class StreamConformance:
+    """The checks of streams: of one kind of iterable dataset. `make(world=...)` makes it."""
 
     def __init__(self, make, key=as_is):
         self.make = make
@@ -38,6 +39,12 @@ class Conformance:
 
     def keys(self, items):
         return [self.key(item) for item in items]
+
+    def stream(self, epoch=0, **options):
+        """A fresh stream at an epoch."""
+        stream = self.make(**options)
+        stream.set_epoch(epoch)
+        return stream
 
     def loader(self, data, workers, kind=DataLoader, sampler=None, **options):
         """A loader whose batches are lists of items: of places that a sampler gives, or of a stream."""
@@ -48,62 +55,150 @@ class Conformance:
     def batches(self, loader):
         return [self.keys(batch) for batch in loader]
 
+    def expected(self):
+        """The keys of all items, sorted."""
+        return sorted(self.keys(self.stream()))
+
     # --- what is delivered ------------------------------------------------------------------------------------------
 
     def every_item_comes_once(self):
-        """Over all ranks and workers, whether a sampler or a stream shares out."""
-        expected = sorted(self.keys(self.make()[place] for place in range(len(self.make()))))
+        """Over all ranks and workers."""
+        expected = self.expected()
         assert len(set(expected)) == len(expected), "keys must tell items apart"
-        for ranks in RANKS:
-            data = self.make()
-            samplers = [ResumableBatchSampler(data, BATCH, world=World(rank, ranks)) for rank in range(ranks)]
-            delivered = [data.__getitems__(batch) for sampler in samplers for batch in sampler]
-            assert sorted(self.keys(chain(*delivered))) == expected, f"{ranks} ranks"
-            for workers in WORKERS:
-                places = [(worker, max(workers, 1)) for worker in range(max(workers, 1))]
-                streams = [Stream(data, world=World(rank, ranks, *place)) for rank in range(ranks) for place in places]
-                assert sorted(self.keys(chain(*streams))) == expected, f"{ranks} ranks, {workers} workers"
+        for ranks, workers in product(RANKS, (1, 2, 3)):
+            worlds = [World(rank, ranks, worker, workers) for rank in range(ranks) for worker in range(workers)]
+            streams = [self.stream(world=world) for world in worlds]
+            assert sorted(self.keys(chain(*streams))) == expected, f"{ranks} ranks, {workers} workers"
 
     def loaders_deliver_every_item_once(self):
         """The same with real loaders, for some of the worlds."""
-        data = self.make()
-        expected = sorted(self.keys(data[place] for place in range(len(data))))
+        expected = self.expected()
         for workers in WORKERS:
-            stream = self.batches(self.loader(Stream(data), workers))
-            assert sorted(chain(*stream)) == expected, f"{workers} workers"
-        halves = [self.loader(Stream(data, world=World(rank, 2)), 2) for rank in range(2)]
-        assert sorted(chain(*chain(*map(self.batches, halves)))) == expected
-        sampled = [ResumableBatchSampler(data, BATCH, world=World(rank, 2)) for rank in range(2)]
-        halves = [self.loader(data, 2, sampler=sampler) for sampler in sampled]
+            assert sorted(chain(*self.batches(self.loader(self.stream(), workers)))) == expected, f"{workers} workers"
+        halves = [self.loader(self.stream(world=World(rank, 2)), 2) for rank in range(2)]
         assert sorted(chain(*chain(*map(self.batches, halves)))) == expected
 
     def orders_are_pure_functions_of_seed_and_epoch(self, *, shuffled):
-        """A fresh dataset gives the same, a second `iter` too; another epoch another order of the same items."""
-        first, second = self.make(), self.make()
+        """A fresh stream gives the same, a second `iter` too; another epoch another order of the same items."""
         epochs = []
         for epoch in range(3):
-            first.set_epoch(epoch)
-            second.set_epoch(epoch)
-            epochs.append(self.keys(Stream(first)))
-            assert epochs[-1] == self.keys(Stream(second)) == self.keys(Stream(first))
-            assert epochs[-1] == list(chain(*self.batches(self.loader(first, 0, sampler=_sampler(first)))))
+            first = self.stream(epoch)
+            epochs.append(self.keys(first))
+            assert epochs[-1] == self.keys(first) == self.keys(self.stream(epoch))
         assert sorted(epochs[0]) == sorted(epochs[1])
         assert (epochs[0] != epochs[1] != epochs[2]) == shuffled
 
     def epochs_reach_persistent_workers(self):
+        stream = self.stream()
+        loader = self.loader(stream, 2, persistent_workers=True)
+        for epoch in (0, 1, 1, 4):
+            stream.set_epoch(epoch)
+            assert self.batches(loader) == self.batches(self.loader(self.stream(epoch), 2)), f"epoch {epoch}"
+        del loader
+
+    # --- resuming ---------------------------------------------------------------------------------------------------
+
+    def streams_resume_at_every_item(self):
+        whole, following = (self.keys(self.stream(epoch)) for epoch in (0, 1))
+        for done in range(len(whole) + 1):
+            stream = self.stream()
+            items = iter(stream)
+            assert [self.key(next(items)) for _ in range(done)] == whole[:done]
+            resumed = self.stream()
+            resumed.load_state_dict(json.loads(json.dumps(stream.state_dict())))
+            assert self.keys(resumed) == (whole[done:] or following), f"after {done} items"
+            assert (resumed.epoch == 0) == (done < len(whole)), f"after {done} items"
+
+    def stateful_loaders_resume_at_every_batch(self, workers, *, streamed=True):
+        """torchdata's loader, in a fresh object."""
+        whole, following = (self.batches(self.stateful(workers, streamed=streamed, epoch=epoch)) for epoch in (0, 1))
+        loader = self.stateful(workers, streamed=streamed)
+        batches, states = iter(loader), []
+        for expected in whole:
+            assert self.keys(next(batches)) == expected
+            states.append(loader.state_dict())
+        # With workers, a fresh loader takes its time: the first, the middle, the last but one.
+        places = range(len(whole) - 1) if workers == 0 else sorted({0, len(whole) // 2, len(whole) - 2})
+        for place in places:
+            assert self.resumed(states[place], workers, streamed) == whole[place + 1 :], f"after {place + 1} batches"
+        assert next(batches, None) is None
+        assert self.resumed(loader.state_dict(), workers, streamed) == following, "after the last batch"
+
+    def a_fresh_process_agrees(self):
+        """About the order of an epoch, and about what comes after a state of torchdata's loader."""
+        order, states, rests = self.keys(self.stream(2)), [], []
+        for streamed in self.styles:
+            loader = self.stateful(0, streamed=streamed)
+            batches = iter(loader)
+            next(batches)
+            states.append(loader.state_dict())
+            rests.append(self.batches(batches))
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            assert pool.submit(_in_a_fresh_process, self, states).result() == (order, rests)
+
+    styles = (True,)
+
+    def stateful(self, workers, *, streamed, epoch=0):
+        assert streamed, "a stream has no places for a sampler"
+        return self.loader(self.stream(epoch), workers, StatefulDataLoader)
+
+    def resumed(self, state, workers, streamed):
+        loader = self.stateful(workers, streamed=streamed)
+        loader.load_state_dict(state)
+        return self.batches(loader)
+
+
+class Conformance(StreamConformance):
+    """The checks for one kind of map-style dataset: as a stream, and with samplers. `make()` makes it."""
+
+    styles = (True, False)
+
+    def data(self, epoch=0):
+        """A fresh dataset at an epoch."""
         data = self.make()
-        for make_sampler in (_sampler, lambda _: None):
-            sampler = make_sampler(data)
-            source = data if sampler is not None else Stream(data)
-            loader = self.loader(source, 2, sampler=sampler, persistent_workers=True)
-            for epoch in (0, 1, 1, 4):
-                data.set_epoch(epoch)
-                fresh = self.make()
-                fresh.set_epoch(epoch)
-                alone = Stream(fresh) if sampler is None else fresh
-                expected = self.batches(self.loader(alone, 2, sampler=sampler and _sampler(fresh)))
-                assert self.batches(loader) == expected, f"epoch {epoch}"
-            del loader
+        data.set_epoch(epoch)
+        return data
+
+    def stream(self, epoch=0, **options):
+        return Stream(self.data(epoch), **options)
+
+    def expected(self):
+        data = self.make()
+        return sorted(self.keys(data[place] for place in range(len(data))))
+
+    # --- what is delivered ------------------------------------------------------------------------------------------
+
+    def every_item_comes_once(self):
+        """Over all ranks and workers, whether a sampler or a stream shares out."""
+        super().every_item_comes_once()
+        data, expected = self.make(), self.expected()
+        for ranks in RANKS:
+            samplers = [ResumableBatchSampler(data, BATCH, world=World(rank, ranks)) for rank in range(ranks)]
+            delivered = [data.__getitems__(batch) for sampler in samplers for batch in sampler]
+            assert sorted(self.keys(chain(*delivered))) == expected, f"{ranks} ranks"
+
+    def loaders_deliver_every_item_once(self):
+        super().loaders_deliver_every_item_once()
+        data = self.make()
+        sampled = [ResumableBatchSampler(data, BATCH, world=World(rank, 2)) for rank in range(2)]
+        halves = [self.loader(data, 2, sampler=sampler) for sampler in sampled]
+        assert sorted(chain(*chain(*map(self.batches, halves)))) == self.expected()
+
+    def orders_are_pure_functions_of_seed_and_epoch(self, *, shuffled):
+        super().orders_are_pure_functions_of_seed_and_epoch(shuffled=shuffled)
+        for epoch in range(3):
+            data = self.data(epoch)
+            assert self.keys(Stream(data)) == list(chain(*self.batches(self.loader(data, 0, sampler=_sampler(data)))))
+
+    def epochs_reach_persistent_workers(self):
+        super().epochs_reach_persistent_workers()
+        data = self.make()
+        loader = self.loader(data, 2, sampler=_sampler(data), persistent_workers=True)
+        for epoch in (0, 1, 1, 4):
+            data.set_epoch(epoch)
+            fresh = self.data(epoch)
+            assert self.batches(loader) == self.batches(self.loader(fresh, 2, sampler=_sampler(fresh)))
+        del loader
 
     # --- resuming ---------------------------------------------------------------------------------------------------
 
@@ -141,63 +236,11 @@ class Conformance:
         resumed.load_state_dict(sampler.state_dict(position=2))
         assert self.batches(self.loader(fresh, 2, sampler=resumed)) == whole[2:]
 
-    def streams_resume_at_every_item(self):
-        data = self.make()
-        whole = self.keys(Stream(data))
-        data.set_epoch(1)
-        following = self.keys(Stream(data))
-        for done in range(len(whole) + 1):
-            stream = Stream(self.make())
-            items = iter(stream)
-            assert [self.key(next(items)) for _ in range(done)] == whole[:done]
-            resumed = Stream(self.make())
-            resumed.load_state_dict(stream.state_dict())
-            assert self.keys(resumed) == (whole[done:] or following), f"after {done} items"
-
-    def stateful_loaders_resume_at_every_batch(self, workers, *, streamed):
-        """torchdata's loader, in a fresh object."""
-        whole, following = (self.stateful_epoch(workers, streamed, epoch) for epoch in (0, 1))
-        loader = self.stateful(workers, streamed=streamed)
-        batches, states = iter(loader), []
-        for expected in whole:
-            assert self.keys(next(batches)) == expected
-            states.append(loader.state_dict())
-        # With workers, a fresh loader takes its time: the first, the middle, the last but one.
-        places = range(len(whole) - 1) if workers == 0 else sorted({0, len(whole) // 2, len(whole) - 2})
-        for place in places:
-            assert self.resumed(states[place], workers, streamed) == whole[place + 1 :], f"after {place + 1} batches"
-        assert next(batches, None) is None
-        assert self.resumed(loader.state_dict(), workers, streamed) == following, "after the last batch"
-
-    def a_fresh_process_agrees(self):
-        """About the order of an epoch, and about what comes after a state of torchdata's loader."""
-        data = self.make()
-        data.set_epoch(2)
-        order, states, rests = self.keys(Stream(data)), [], []
-        for streamed in (True, False):
-            loader = self.stateful(0, streamed=streamed)
-            batches = iter(loader)
-            next(batches)
-            states.append(loader.state_dict())
-            rests.append(self.batches(batches))
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            assert pool.submit(_in_a_fresh_process, self, states).result() == (order, rests)
-
-    def stateful(self, workers, *, streamed, data=None):
-        data = self.make() if data is None else data
+    def stateful(self, workers, *, streamed, epoch=0):
         if streamed:
-            return self.loader(Stream(data), workers, StatefulDataLoader)
+            return super().stateful(workers, streamed=streamed, epoch=epoch)
+        data = self.data(epoch)
         return self.loader(data, workers, StatefulDataLoader, _sampler(data))
-
-    def stateful_epoch(self, workers, streamed, epoch):
-        data = self.make()
-        data.set_epoch(epoch)
-        return self.batches(self.stateful(workers, streamed=streamed, data=data))
-
-    def resumed(self, state, workers, streamed):
-        loader = self.stateful(workers, streamed=streamed)
-        loader.load_state_dict(state)
-        return self.batches(loader)
 
 
 def _sampler(data):
@@ -210,7 +253,6 @@ def _take(loader, count):
 
 
 def _in_a_fresh_process(conformance, states):
-    data = conformance.make()
-    data.set_epoch(2)
-    resumed = [conformance.resumed(state, 0, streamed) for state, streamed in zip(states, (True, False), strict=True)]
-    return conformance.keys(Stream(data)), resumed
+    styles = zip(states, conformance.styles, strict=True)
+    resumed = [conformance.resumed(state, 0, streamed) for state, streamed in styles]
+    return conformance.keys(conformance.stream(2)), resumed

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 __all__ = [
     "ExampleSchema",
     "Fasta",
+    "FastaStream",
     "Permutation",
     "TFRecordFile",
     "TFRecordWriter",
@@ -99,6 +100,16 @@ class Fasta:
         out: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
     def fetch_reverse_complement(self, row: int, start: int, end: int) -> str: ...
+
+@final
+class FastaStream:
+    def __new__(cls, path: _Path, *, seen: tuple[int, int, int] | None = None, io: str = "mmap") -> FastaStream: ...
+    def __len__(self) -> int: ...
+    @property
+    def seen(self) -> tuple[int, int, int]: ...
+    @property
+    def remark(self) -> str | None: ...
+    def records(self, start: int, end: int, max_length: int | None = None) -> list[tuple[str, str]]: ...
 
 @final
 class Permutation:

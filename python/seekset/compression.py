@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from seekset import _core
 from seekset.errors import MismatchError
-from seekset.tfrecord import _as_path, _checked, beside
+from seekset.files import as_path
+from seekset.tfrecord import _checked, beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from seekset.tfrecord import AnyPath, Verify
+    from seekset.files import AnyPath
+    from seekset.tfrecord import Verify
 
 __all__ = ["decompress_tfrecord"]
 
@@ -50,8 +52,8 @@ def decompress_tfrecord(
     >>> pathlib.Path("more.tfrecord.idx").read_text().splitlines()
     ['0 21', '21 22', '43 25']
     """
-    packed = _as_path(path)
-    plain = _without_suffix(packed) if out is None else _as_path(out)
+    packed = as_path(path)
+    plain = _without_suffix(packed) if out is None else as_path(out)
     try:
         _core.decompress_tfrecord(
             packed, plain, beside(plain) if index else None, _checked(verify), replace=overwrite, progress=progress

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from seekset.examples import Feature, Features
-    from seekset.tfrecord import AnyPath, Verify
+    from seekset.files import AnyPath
+    from seekset.tfrecord import Verify
 
 __all__ = ["tfrecord_pipeline"]
 

@@ -8,7 +8,7 @@ from torch.utils.data import Sampler, default_collate
 
 from seekset.datasets.columns import Columns
 from seekset.datasets.order import Order
-from seekset.position import Position
+from seekset.position import HasEpoch, Position
 from seekset.world import Share, World, detect
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["ResumableBatchSampler", "ResumableSampler", "collate"]
 _T = TypeVar("_T")
 
 
-class _Resumable(Sampler[_T]):
+class _Resumable(HasEpoch, Sampler[_T]):
     """What both samplers share: a rank's places, one after another, and how far they were handed out."""
 
     def __init__(self, data: Sized, even: Even, world: World | None, **setting: Any) -> None:
@@ -33,15 +33,6 @@ class _Resumable(Sampler[_T]):
         if hasattr(data, "fingerprint"):
             setting["files"] = data.fingerprint
         self._position = Position(clock_of(data), setting)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that is under way, or comes next."""
-        return self._position.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, and take the dataset there."""
-        self._position.set_epoch(epoch)
 
     def __len__(self) -> int:
         return self._count(self._share)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from seekset.errors import MismatchError
 
-__all__ = ["VERSION", "Clock", "Position", "check_state"]
+__all__ = ["VERSION", "Clock", "HasEpoch", "Position", "check_state"]
 
 VERSION = 1
 """The version of states: one that is not of this is refused."""
@@ -32,13 +32,16 @@ class Position:
     Args:
         clock: What knows the epoch.
         setting: What must be the same where a state is loaded, by name.
+        part: Where what a position stands for has parts, such as a chunk its records: what states call them.
     """
 
-    def __init__(self, clock: Clock, setting: dict[str, Any]) -> None:
+    def __init__(self, clock: Clock, setting: dict[str, Any], *, part: str | None = None) -> None:
         self._clock = clock
         self._setting = setting
-        self._at = (clock.epoch, 0)
-        self._pending: tuple[int, int] | None = None
+        self._part = part
+        # Epoch, position, and parts at the position that were delivered.
+        self._at = (clock.epoch, 0, 0)
+        self._pending: tuple[int, int, int] | None = None
 
     @property
     def epoch(self) -> int:
@@ -53,17 +56,22 @@ class Position:
 
     def begin(self, length: int) -> int:
         """Where to start: at what was loaded, else at 0."""
-        start = 0
+        start = parts = 0
         if self._pending is not None:
-            (epoch, start), self._pending = self._pending, None
+            (epoch, start, parts), self._pending = self._pending, None
             if start < length:
                 self._clock.set_epoch(epoch)
-        self._at = (self._clock.epoch, start)
+        self._at = (self._clock.epoch, start, parts)
         return start
 
-    def advance(self, position: int) -> None:
-        """Say that so many have been delivered."""
-        self._at = (self._at[0], position)
+    @property
+    def parts(self) -> int:
+        """How many parts at the position have been delivered."""
+        return self._at[2]
+
+    def advance(self, position: int, parts: int = 0) -> None:
+        """Say that so many have been delivered, and so many parts of the one that is under way."""
+        self._at = (self._at[0], position, parts)
 
     def state(self, position: int | None = None, length: int | None = None) -> dict[str, Any]:
         """Epoch, position and setting, as JSON has them; a position that is given must lie within the length."""
@@ -71,11 +79,12 @@ class Position:
             position = _checked_position(position, length)
         at = self._at if self._pending is None else self._pending
         if self._pending is None and at[0] != self._clock.epoch:
-            at = (self._clock.epoch, 0)
+            at = (self._clock.epoch, 0, 0)
         return {
             "version": VERSION,
             "epoch": at[0],
             "position": at[1] if position is None else position,
+            **({} if self._part is None else {self._part: at[2]}),
             **self._setting,
         }
 
@@ -88,7 +97,23 @@ class Position:
         epoch, position = _count_in(state, "epoch"), _count_in(state, "position")
         if position > longest:
             raise MismatchError(f"state mismatch: position was {position}, but an epoch ends at {longest} here")
-        self._pending = (epoch + 1, 0) if turn and position >= length > 0 else (epoch, position)
+        parts = 0 if self._part is None else _count_in(state, self._part)
+        self._pending = (epoch + 1, 0, 0) if turn and position >= length > 0 else (epoch, position, parts)
+
+
+class HasEpoch:
+    """The epoch of what keeps a position."""
+
+    _position: Position
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is under way, or comes next."""
+        return self._position.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch, in all processes."""
+        self._position.set_epoch(epoch)
 
 
 def check_state(state: Any, setting: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,12 +14,15 @@ import numpy as np
 from seekset import _core
 from seekset.errors import SeeksetWarning
 from seekset.examples import INFERRED_FROM, Columns, Feature, Features, Schema, Values, as_schema, inferred
+from seekset.files import as_path, find_files
 from seekset.rows import row_number, row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
+
+    from seekset.files import AnyPath
 
 __all__ = [
     "TFRecordFile",
@@ -32,7 +34,6 @@ __all__ = [
     "read_tfrecord_index",
 ]
 
-AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Verify: TypeAlias = Literal["lengths", "full"] | None
 
 # Iterating reads as many records at once as fit into this, but not more than so many.
@@ -80,8 +81,8 @@ class TFRecordFile(Sequence[bytes]):
         io: Literal["mmap", "pread"] = "mmap",
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        self._path = _as_path(path)
-        index = index if index is None or index is False else _as_path(index)
+        self._path = as_path(path)
+        index = index if index is None or index is False else as_path(index)
         self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "verify": _checked(verify), "io": io}
         self._core: _core.TFRecordFile | None = None
         self._closed = False
@@ -293,8 +294,8 @@ def create_tfrecord_index(
     >>> Path("train.tfrecord.idx").read_text().splitlines()
     ['0 21', '21 22', '43 25']
     """
-    path = _as_path(tfrecord_path)
-    index = beside(path) if index_path is None else _as_path(index_path)
+    path = as_path(tfrecord_path)
+    index = beside(path) if index_path is None else as_path(index_path)
     return _core.write_tfrecord_index(path, index, _checked(verify), progress)
 
 
@@ -328,7 +329,7 @@ def read_tfrecord_index(index_path: AnyPath) -> list[tuple[int, int]]:
     >>> read_tfrecord_index("some.idx")
     [(43, 25), (0, 21)]
     """
-    return _core.read_tfrecord_index(_as_path(index_path))
+    return _core.read_tfrecord_index(as_path(index_path))
 
 
 def ensure_tfrecord_indexes(
@@ -378,27 +379,7 @@ def find_tfrecords(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
     >>> find_tfrecords([".", "train.*"])
     [PosixPath('train.tfrecord')]
     """
-    if isinstance(patterns, (str, bytes, os.PathLike)):
-        patterns = [patterns]
-    found: set[Path] = set()
-    for pattern in patterns:
-        path = _as_path(pattern)
-        if path.is_dir():
-            names = [inside for inside in path.iterdir() if ".tfrecord" in inside.name]
-        elif path.exists():
-            found.add(path)
-            continue
-        else:
-            names = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 (a Path's glob has one fixed root)
-        names = [
-            name
-            for name in names
-            if name.suffix not in {".idx", ".zidx"} and not name.name.startswith(".") and name.is_file()
-        ]
-        if not names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        found.update(names)
-    return sorted(found)
+    return sorted(find_files(patterns, lambda name: ".tfrecord" in name, frozenset({".idx", ".zidx"})))
 
 
 def beside(path: Path) -> Path:
@@ -408,10 +389,6 @@ def beside(path: Path) -> Path:
     PosixPath('data/train.tfrecord.idx')
     """
     return path.with_name(f"{path.name}.idx")
-
-
-def _as_path(path: AnyPath) -> Path:
-    return Path(os.fsdecode(path))
 
 
 def _as_buffer(data: bytes | bytearray | memoryview) -> bytes | NDArray[np.uint8]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seekset.datasets.sequences import SequenceDataset
     from seekset.datasets.stream import Stream
     from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
 
 _HOMES = {
+    "SequenceDataset": "seekset.datasets.sequences",
     "Stream": "seekset.datasets.stream",
     "TFRecordDataset": "seekset.datasets.tfrecord",
     "TFRecordIterableDataset": "seekset.datasets.tfrecord",
 }
 
-__all__ = ["Stream", "TFRecordDataset", "TFRecordIterableDataset"]
+__all__ = ["SequenceDataset", "Stream", "TFRecordDataset", "TFRecordIterableDataset"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +13,7 @@ from seekset.datasets.skips import Skipped, SkippedPlace, Skips
 from seekset.datasets.stream import SKIPPED, Stream
 from seekset.errors import FormatError, SeeksetError
 from seekset.examples import Schema
+from seekset.files import fingerprint
 from seekset.position import VERSION, check_state
 from seekset.rows import row_number, row_numbers
 from seekset.tfrecord import TFRecordFile, find_tfrecords
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seekset.examples import Features
-    from seekset.tfrecord import AnyPath, Verify
+    from seekset.files import AnyPath
+    from seekset.tfrecord import Verify
     from seekset.world import Even, World
 
 __all__ = ["TFRecordDataset", "TFRecordIterableDataset"]
@@ -81,7 +81,7 @@ class TFRecordDataset(Dataset[Any]):
         # Rows of all files in one count: file k has those from _starts[k] on.
         self._starts = np.cumsum([0, *map(len, self.files)], dtype=np.int64)
         self._order = Order(len(self), shuffle=shuffle, seed=seed)
-        self._fingerprint = _fingerprint(self.files)
+        self._fingerprint = fingerprint([[f.path.name, f.path.stat().st_size, len(f)] for f in self.files])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -202,13 +202,6 @@ class TFRecordDataset(Dataset[Any]):
     def __repr__(self) -> str:
         order = f"seed {self._order.seed}, epoch {self.epoch}" if self._order.shuffle else "in file order"
         return f"<TFRecordDataset of {len(self.files)} files, {len(self)} records, {order}>"
-
-
-def _fingerprint(files: Sequence[TFRecordFile]) -> str:
-    facts = [[file.path.name, file.path.stat().st_size, len(file)] for file in files]
-    digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()
-    names = files[0].path.name if len(files) == 1 else f"{files[0].path.name} and {len(files) - 1} more"
-    return f"{names}, {digest}"
 
 
 class TFRecordIterableDataset(Stream[Any]):

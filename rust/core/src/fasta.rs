@@ -1,9 +1,12 @@
-//! A FASTA file and its index behind one handle.
+//! A FASTA file and its index behind one handle; without an index, [`FastaStream`].
+
+mod stream;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::stream::{FastaStream, StreamRecord};
 use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw, layout};
 use crate::index::fai::{FaiWriter, push_line};

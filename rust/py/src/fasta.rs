@@ -244,7 +244,7 @@ impl Fasta {
     }
 }
 
-fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyString>> {
+pub fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyString>> {
     // The scan let only ASCII pass; a file changed behind our back may hold anything.
     let letters = std::str::from_utf8(letters)
         .map_err(|_| PyValueError::new_err("the sequence holds bytes that are not ASCII"))?;

@@ -5,10 +5,10 @@
 use libfuzzer_sys::fuzz_target;
 use seekset_core::Result;
 use seekset_core::io::Store;
-use seekset_core::io::gzi::Gzi;
-use seekset_core::watch::Unwatched;
 use seekset_core::io::bgzf::{Bgzf, parse_block};
+use seekset_core::io::gzi::Gzi;
 use seekset_core::io::{Scratch, Source};
+use seekset_core::watch::Unwatched;
 
 fn open(file: &[u8]) -> Result<Bgzf> {
     let raw = file.to_vec();

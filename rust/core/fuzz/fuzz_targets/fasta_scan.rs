@@ -1,9 +1,9 @@
-//! Any bytes, in one chunk and in many, are read or refused as the tests' slow reader does it.
+//! Any bytes, in one chunk, in many, and in stretches on their own, are read or refused as the tests' slow reader does it.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scanned::{Cut, expected, scan};
+use scanned::{Cut, expected, lengths, scan, stretched};
 
 #[path = "../../tests/suite/reference.rs"]
 mod reference;
@@ -15,5 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&size, file)) = bytes.split_first() else { return };
     let expected = expected(file);
     assert_eq!(scan(&file.to_vec(), 1), expected);
-    assert_eq!(scan(&Cut::new(file, &[u64::from(size) % 70 + 1]), 1), expected);
+    let size = u64::from(size) % 70 + 1;
+    assert_eq!(scan(&Cut::new(file, &[size]), 1), expected);
+    assert_eq!(stretched(file, &[size], u64::MAX), lengths(file, u64::MAX));
 });

@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use seekset_core::io::Store;
-use seekset_core::io::gzi::Gzi;
 use seekset_core::io::bgzf::Bgzf;
+use seekset_core::io::gzi::Gzi;
 use seekset_core::io::{Scratch, Source};
 
 fuzz_target!(|bytes: &[u8]| {

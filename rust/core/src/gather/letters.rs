@@ -1,5 +1,7 @@
 //! From an address to runs of letters, line ends left out.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::io::source::checked;
 use crate::io::{Scratch, Source};
@@ -97,6 +99,22 @@ pub(crate) fn each_run(
             uneven_runs(source, scratch, address.offset, skip.into(), address.letters.into(), end, emit)
         }
     }
+}
+
+/// The first `letters` letters of a record whose lines lie at `span`: where there is no index, they are counted.
+pub(crate) fn first_letters(
+    source: &dyn Source,
+    span: Range<u64>,
+    letters: u64,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(letters as usize).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+    uneven_runs(source, scratch, span.start, 0, letters, span.end, |run| {
+        out.extend_from_slice(run);
+        Ok(())
+    })?;
+    Ok(out)
 }
 
 /// The even lines of an address.

@@ -17,5 +17,6 @@ mod samples;
 mod scan;
 mod scanned;
 mod sidx;
+mod stretch;
 mod tfrecord;
 mod windows;

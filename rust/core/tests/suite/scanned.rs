@@ -1,7 +1,10 @@
 //! What the crate's scan says, in a form that can be compared with the reference.
 
+use std::ops::Range;
+
 use seekset_core::Error;
 use seekset_core::io::Source;
+use seekset_core::scan::fasta::stretch::{self, Started};
 use seekset_core::scan::fasta::{self, Rows, Sink};
 use seekset_core::watch::Unwatched;
 
@@ -101,6 +104,40 @@ fn found(record: &reference::Record) -> Found {
     }
 }
 
+/// Ids, offsets and lengths of records, none of which counts for more than some letters; nothing where there is an offence.
+pub type Lengths = Option<Vec<(String, u64, u64)>>;
+
+/// What the crate finds a stretch at a time.
+pub fn stretched(file: &[u8], sizes: &[u64], letters: u64) -> Lengths {
+    let source = file.to_vec();
+    let mut all = Vec::new();
+    for range in stretches(file.len() as u64, sizes) {
+        let span = stretch::span(&range);
+        let bytes = &file[span.start as usize..span.end as usize];
+        for Started { id, record } in stretch::records(&source, bytes, range, letters).ok()? {
+            all.push((id, record.header_offset, record.lines.bases.min(letters)));
+        }
+    }
+    Some(all)
+}
+
+/// Cuts `0..len` at lengths that come over and over.
+pub fn stretches(len: u64, sizes: &[u64]) -> Vec<Range<u64>> {
+    let mut at = 0;
+    let ranges = sizes.iter().cycle().map_while(|&size| {
+        let start = at;
+        at = (at + size).min(len);
+        (start < at).then_some(start..at)
+    });
+    ranges.collect()
+}
+
+/// What the reference finds.
+pub fn lengths(file: &[u8], letters: u64) -> Lengths {
+    let row = |r: &reference::Record| (r.id.clone(), r.header_offset, (r.letters().len() as u64).min(letters));
+    Some(reference::read(file).ok()?.iter().map(row).collect())
+}
+
 /// A file in memory that is scanned in chunks of the given sizes, over and over, instead of in long ones.
 pub struct Cut {
     bytes: Vec<u8>,
@@ -127,7 +164,7 @@ impl Source for Cut {
 
     fn bytes<'a>(
         &'a self,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         scratch: &'a mut seekset_core::io::Scratch,
     ) -> seekset_core::Result<&'a [u8]> {
         Source::bytes(&self.bytes, range, scratch)

@@ -31,6 +31,23 @@ pub(crate) struct Fragment<R> {
     pub fault: Option<Error>,
 }
 
+impl<R> Fragment<R> {
+    /// The same chunk without what belongs to a record from before; nothing if no header starts in it.
+    ///
+    /// The lines from before were looked at all the same: what is wrong with them is an error.
+    pub fn without_lead(mut self) -> Result<Option<Self>> {
+        if self.first_header.is_none() {
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
+            if self.tail.first != b'>' {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { head: Piece::default(), head_ends: true, lead: LineRun::default(), ..self }))
+    }
+}
+
 /// A record whose end has not been seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Open {

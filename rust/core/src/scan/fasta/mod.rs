@@ -8,6 +8,7 @@ pub mod header;
 pub mod lines;
 pub mod marks;
 pub(crate) mod stitch;
+pub mod stretch;
 
 pub use header::Header;
 pub use lines::{LineRun, LineShape, Unevenness};

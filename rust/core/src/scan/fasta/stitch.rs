@@ -57,11 +57,37 @@ impl<'a, S: Sink> Stitcher<'a, S> {
         self.piece(&fragment.tail)
     }
 
-    pub fn finish(mut self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
+        let end = self.source.len();
+        self.finish_at(end)
+    }
+
+    /// Whether some record that starts before `limit` has not been seen up to its end, nor as far as `letters` letters.
+    /// Where no header has come yet, one may.
+    pub fn lacks(&self, limit: u64, letters: u64) -> bool {
+        match (&self.current, &self.open) {
+            (Current::Header(at), _) => *at < limit,
+            (_, None) => true,
+            (current, Some(Open { record, .. })) => {
+                let more = if let Current::Sequence(line) = current { line.bytes - line.blanks } else { 0 };
+                record.header_offset < limit && record.lines.bases + more < letters
+            }
+        }
+    }
+
+    /// Gives the last record that starts before `limit` as far as it was seen: up to `end`.
+    pub fn finish_before(self, limit: u64, end: u64) -> Result<()> {
+        match self.current {
+            Current::Header(at) if at >= limit => Ok(()),
+            _ => self.finish_at(end),
+        }
+    }
+
+    fn finish_at(mut self, end: u64) -> Result<()> {
         if !matches!(self.current, Current::Start) {
             self.newline()?;
         }
-        self.close(self.source.len())
+        self.close(end)
     }
 
     fn piece(&mut self, piece: &Piece) -> Result<()> {

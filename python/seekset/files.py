@@ -1,0 +1,80 @@
+"""The files that datasets read: named by paths, folders and globs, and told from others."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint"]
+
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+_FASTA = {".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn"}
+_COMPRESSED = {".bgz", ".bgzf", ".gz"}
+
+
+def find_files(
+    patterns: AnyPath | Iterable[AnyPath], wanted: Callable[[str], bool], indexes: frozenset[str]
+) -> list[Path]:
+    """The files that paths, folders and globs name, in the order given and each once.
+
+    Of a folder, the files are meant whose names are ``wanted``; what a folder or a glob holds comes sorted, without
+    hidden files and without ``indexes``. What names no file is a ``FileNotFoundError``.
+    """
+    if isinstance(patterns, (str, bytes, os.PathLike)):
+        patterns = [patterns]
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        path = as_path(pattern)
+        if path.is_dir():
+            names = [inside for inside in path.iterdir() if wanted(inside.name)]
+        elif path.exists():
+            found[path] = None
+            continue
+        else:
+            names = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 (a Path's glob has one fixed root)
+        names = [
+            name for name in names if name.suffix not in indexes and not name.name.startswith(".") and name.is_file()
+        ]
+        if not names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        found.update(dict.fromkeys(sorted(names)))
+    return list(found)
+
+
+def find_fastas(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
+    """The FASTA files that paths, folders and globs name, in the order given and each once.
+
+    >>> find_fastas([".", "proteins.*"])
+    [PosixPath('genome.fa'), PosixPath('proteins.fa')]
+    """
+    return find_files(patterns, _is_fasta, frozenset({".fai", ".gzi", ".sidx"}))
+
+
+def _is_fasta(name: str) -> bool:
+    path = Path(name.lower())
+    return (Path(path.stem) if path.suffix in _COMPRESSED else path).suffix in _FASTA
+
+
+def fingerprint(facts: Sequence[Sequence[Any]]) -> str:
+    """What tells files from others in a few words: a digest of facts about each, of which the first is its name.
+
+    >>> fingerprint([["a.fa", 100], ["b.fa", 200]])
+    'a.fa and 1 more, 5a22ccfab8d538eb'
+    """
+    digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=8).hexdigest()
+    name = facts[0][0]
+    return f"{name if len(facts) == 1 else f'{name} and {len(facts) - 1} more'}, {digest}"
+
+
+def as_path(path: AnyPath) -> Path:
+    """A path, whatever it was given as."""
+    return Path(os.fsdecode(path))
