@@ -1,10 +1,14 @@
 //! Pure arithmetic on an index: which bytes, in which order. Nothing here reads a file.
 
 pub mod address;
+pub mod balanced;
 pub mod batch;
 mod order;
+pub mod packing;
 pub mod permutation;
 
 pub use address::Address;
+pub use balanced::BalancedOrder;
 pub use batch::{Batch, Request};
+pub use packing::{Packing, pack};
 pub use permutation::Permutation;

@@ -129,7 +129,7 @@ fn mask(bits: u32) -> u64 {
 
 /// A bijection of 64 bits in which every input bit reaches every output bit: an increment by the golden ratio, then two
 /// rounds of multiply and fold.
-fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut x = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);

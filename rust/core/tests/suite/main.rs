@@ -11,6 +11,7 @@ mod fai;
 mod frames;
 mod generate;
 mod handle;
+mod packing;
 mod records;
 mod reference;
 mod samples;
