@@ -4,6 +4,8 @@ pub mod columns;
 pub mod fai;
 pub mod idx;
 pub mod lookup;
+pub mod plan_file;
 pub mod sidx;
 
+pub use plan_file::PlanFile;
 pub use sidx::{Entry, Sidx};

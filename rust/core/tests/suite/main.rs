@@ -5,6 +5,7 @@
 mod bgzf;
 mod chunks;
 mod compressed;
+mod damage;
 mod deflate;
 mod example;
 mod fai;
@@ -12,6 +13,7 @@ mod frames;
 mod generate;
 mod handle;
 mod packing;
+mod plan_file;
 mod records;
 mod reference;
 mod samples;
