@@ -9,6 +9,7 @@ mod fasta;
 mod gather;
 mod payloads;
 mod permutation;
+mod plan;
 mod stream;
 mod table;
 mod tfrecord;
@@ -31,6 +32,8 @@ mod _core {
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
     #[pymodule_export]
     use crate::permutation::Permutation;
+    #[pymodule_export]
+    use crate::plan::{BalancedOrder, Plan};
     #[pymodule_export]
     use crate::stream::FastaStream;
     #[pymodule_export]

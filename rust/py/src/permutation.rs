@@ -30,11 +30,7 @@ impl Permutation {
 
     /// The row at a place of the order, as Python counts.
     fn __getitem__(&self, py: Python<'_>, place: i64) -> PyResult<u64> {
-        let at = if place < 0 { i128::from(place) + i128::from(self.inner.len()) } else { place.into() };
-        let at = u64::try_from(at).map_err(|_| {
-            PyIndexError::new_err(format!("place {place} is out of range: there are {} rows", self.inner.len()))
-        })?;
-        self.inner.at(at).or_raise(py)
+        self.inner.at(from_front(place, self.inner.len(), "rows")?).or_raise(py)
     }
 
     /// The rows at many places.
@@ -56,4 +52,11 @@ impl Permutation {
     fn __repr__(&self) -> String {
         format!("Permutation({}, seed={}, epoch={})", self.inner.len(), self.seed, self.epoch)
     }
+}
+
+/// A place of an order, counted from the front; one beyond the end is refused by the order itself.
+pub(crate) fn from_front(place: i64, count: u64, of: &str) -> PyResult<u64> {
+    let at = if place < 0 { i128::from(place) + i128::from(count) } else { place.into() };
+    let outside = || PyIndexError::new_err(format!("place {place} is out of range: there are {count} {of}"));
+    u64::try_from(at).map_err(|_| outside())
 }

@@ -198,7 +198,9 @@ fn alike(order: &[Weighed], rules: &Rules) -> Filled {
         let fit = rules.max_tokens.checked_div(longest).unwrap_or(u64::MAX);
         let (now, later) = rest.split_at(rest.len().min(usize::try_from(fit).unwrap_or(usize::MAX)));
         let batch = filled.open();
-        now.iter().for_each(|piece| filled.add(batch, rules.cost(piece.letters.into())));
+        for piece in now {
+            filled.add(batch, rules.cost(piece.letters.into()));
+        }
         filled.capacity += now.len() as u128 * u128::from(longest);
         rest = later;
     }
