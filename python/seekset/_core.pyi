@@ -1,7 +1,7 @@
 """The extension module: thin functions over the Rust core. Use `seekset` instead."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
@@ -15,6 +15,7 @@ __all__ = [
     "FastaStream",
     "Permutation",
     "Plan",
+    "SequenceIndex",
     "TFRecordFile",
     "TFRecordWriter",
     "TokenTable",
@@ -193,6 +194,76 @@ class Plan:
     def overlap(self) -> int: ...
     @property
     def layout(self) -> str: ...
+
+@final
+class SequenceIndex:
+    @staticmethod
+    def open(path: _Path, *, progress: Callable[[int, int], object] | None = None) -> SequenceIndex: ...
+    @staticmethod
+    def create(
+        files: Sequence[_Path],
+        path: _Path | None = None,
+        *,
+        unique: bool = False,
+        force: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> SequenceIndex: ...
+    def save(self, path: _Path, *, progress: Callable[[int, int], object] | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def origin(self) -> tuple[str, str | None]: ...
+    @property
+    def remarks(self) -> list[str]: ...
+    @property
+    def path(self) -> Path | None: ...
+    @property
+    def created(self) -> str: ...
+    @property
+    def total_tokens(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    def files(self) -> list[Path]: ...
+    def mtimes(self) -> list[float]: ...
+    def check_files(self) -> None: ...
+    def refuse_duplicates(self) -> None: ...
+    def verify(self) -> None: ...
+    def lengths(self) -> View: ...
+    def rows(self) -> View: ...
+    def file_numbers(self) -> View: ...
+    def byte_offsets(self) -> View: ...
+    def entry(self, row: int) -> tuple[str, int, Path, int]: ...
+    def ids(self, rows: NDArray[np.int64]) -> list[str]: ...
+    def fetch_many(
+        self,
+        rows: NDArray[np.int64],
+        *,
+        starts: NDArray[np.int64] | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        max_length: int | None = None,
+    ) -> list[str]: ...
+    def packed(
+        self,
+        rows: NDArray[np.int64],
+        table: TokenTable,
+        *,
+        starts: NDArray[np.int64] | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        max_length: int | None = None,
+        specials: bool = True,
+        dtype: str = "int64",
+    ) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], list[str], int]: ...
+    def padded(
+        self,
+        rows: NDArray[np.int64],
+        table: TokenTable,
+        *,
+        starts: NDArray[np.int64] | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        max_length: int | None = None,
+        columns: int | None = None,
+        specials: bool = True,
+        dtype: str = "int64",
+    ) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]: ...
 
 @final
 class TFRecordFile:

@@ -8,15 +8,16 @@ import warnings
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
 import numpy as np
 
 from seekset import _core
 from seekset.batch import Batch
 from seekset.errors import SeeksetWarning, UnknownIdError
+from seekset.handle import Handle
 from seekset.record import FastaRecord
-from seekset.rows import integers, row_number, row_numbers
+from seekset.rows import integers, one_each, row_number, row_numbers
 from seekset.tokens import TokenTable, as_table
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _IDS_AT_ONCE = 4096
 _NEAREST_AMONG = 200_000
 
 
-class Fasta(Mapping[str, FastaRecord]):
+class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
     """A FASTA file, plain or compressed with bgzip, as a mapping from ids to records in file order.
 
     The first time a file is opened, it is scanned and an index is written beside it (``proteins.fa.sidx``). From then
@@ -62,10 +63,7 @@ class Fasta(Mapping[str, FastaRecord]):
     ) -> None:
         if duplicates not in ("error", "first"):
             raise ValueError(f'duplicates must be "error" or "first", not {duplicates!r}')
-        self._path = Path(path)
-        self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io}
-        self._core: _core.Fasta | None = None
-        self._closed = False
+        self._begin(Path(path), {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io})
         self._core = self._connect(progress)
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.Fasta:
@@ -87,18 +85,6 @@ class Fasta(Mapping[str, FastaRecord]):
         return core
 
     @property
-    def _open(self) -> _core.Fasta:
-        core = self._core
-        if core is not None:
-            return core
-        if self._closed:
-            raise ValueError(f"{self._path} is closed")
-        # A handle that was unpickled opens its file when it is first used. Without a lock, which a fork could leave
-        # taken: two threads that come first both connect, and share the mapping.
-        self._core = core = self._connect()
-        return core
-
-    @property
     def path(self) -> Path:
         """The file."""
         return self._path
@@ -117,16 +103,6 @@ class Fasta(Mapping[str, FastaRecord]):
         """
         # Stored without a sign, read with one: `lengths - window` must be able to be negative.
         return np.frombuffer(cast("Any", self._open.lengths()), dtype="<i8")
-
-    def close(self) -> None:
-        """Let go of the file. Reading afterwards is a ``ValueError``; arrays already gathered stay."""
-        self._core, self._closed = None, True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -293,9 +269,9 @@ class Fasta(Mapping[str, FastaRecord]):
                [2, 2, 0, 4, 4, 4]], dtype=uint8)
         """
         wanted = self.rows(rows)
-        begin = _one_each(integers(starts, "starts"), len(wanted), "starts")
+        begin = one_each(integers(starts, "starts"), len(wanted), "starts")
         sizes = integers(lengths, "lengths")
-        size = _one_each(sizes, len(wanted), "lengths")
+        size = one_each(sizes, len(wanted), "lengths")
         if one_hot is not None and pad is not None:
             raise ValueError("one_hot fills up with zeros: pad can't be given with it")
         encoding = _encoding(tokens, one_hot, unknown, dtype, out)
@@ -320,15 +296,8 @@ class Fasta(Mapping[str, FastaRecord]):
         )
         return values
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        index = self._options["index"]
-        options = {**self._options, "index": None if index is None else Path(index).absolute()}
-        return _reopen, (self._path.absolute(), options, self._closed)
-
     def __repr__(self) -> str:
-        if self._core is None:
-            return f"<Fasta {str(self._path)!r}, {'closed' if self._closed else 'not open yet'}>"
-        return f"<Fasta {str(self._path)!r}, {len(self)} records>"
+        return self._repr("records")
 
 
 class _Records(ValuesView[FastaRecord]):
@@ -357,14 +326,6 @@ def _is_text(key: str) -> bool:
     return True
 
 
-def _reopen(path: Path, options: dict[str, Any], closed: bool) -> Fasta:
-    """A handle from a pickle: it opens its file when it is first used, unless it was closed."""
-    fasta = Fasta.__new__(Fasta)
-    fasta._path, fasta._options = path, options
-    fasta._core, fasta._closed = None, closed
-    return fasta
-
-
 @overload
 def _flags(flags: Literal[False], count: int) -> None: ...
 @overload
@@ -373,17 +334,7 @@ def _flags(flags: bool | ArrayLike, count: int) -> NDArray[np.bool_] | None:
     """One flag per record; nothing where none is set."""
     if flags is False:
         return None
-    return _one_each(np.asarray(flags, dtype=np.bool_), count, "reverse_complement")
-
-
-_T = TypeVar("_T", bound=np.generic)
-
-
-def _one_each(values: NDArray[_T], count: int, name: str) -> NDArray[_T]:
-    """One value per record: as given, or the same for all."""
-    if values.ndim == 1 and len(values) != count:
-        raise ValueError(f"{name} has {len(values)} values for {count} rows; give one each, or one for all")
-    return np.ascontiguousarray(np.broadcast_to(values, (count,)))
+    return one_each(np.asarray(flags, dtype=np.bool_), count, "reverse_complement")
 
 
 def _encoding(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["integers", "row_number", "row_numbers"]
+__all__ = ["integers", "one_each", "row_number", "row_numbers"]
+
+_T = TypeVar("_T", bound=np.generic)
 
 
 def row_number(row: SupportsIndex, count: int) -> int:
@@ -61,3 +63,14 @@ def integers(values: Any, name: str) -> NDArray[np.int64]:
     if array.ndim > 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
     return array.astype(np.int64, copy=False)
+
+
+def one_each(values: NDArray[_T], count: int, name: str) -> NDArray[_T]:
+    """One value per row: as given, or the same for all.
+
+    >>> one_each(np.array(5), 2, "lengths")
+    array([5, 5])
+    """
+    if values.ndim == 1 and len(values) != count:
+        raise ValueError(f"{name} has {len(values)} values for {count} rows; give one each, or one for all")
+    return np.ascontiguousarray(np.broadcast_to(values, (count,)))

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from seekset import _core
 from seekset.errors import SeeksetWarning
 from seekset.examples import INFERRED_FROM, Columns, Feature, Features, Schema, Values, as_schema, inferred
 from seekset.files import as_path, find_files
+from seekset.handle import Handle
 from seekset.rows import row_number, row_numbers
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _ROWS_AT_ONCE = 256
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-class TFRecordFile(Sequence[bytes]):
+class TFRecordFile(Handle[_core.TFRecordFile], Sequence[bytes]):
     """A TFRecord file, plain or compressed with gzip or zlib, as a sequence of payloads.
 
     If there is an index beside the file (``train.tfrecord.idx``), it is checked against the file and its rows are the
@@ -81,13 +82,13 @@ class TFRecordFile(Sequence[bytes]):
         io: Literal["mmap", "pread"] = "mmap",
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        self._path = as_path(path)
         index = index if index is None or index is False else as_path(index)
-        self._options: dict[str, Any] = {"index": index, "rebuild": rebuild, "verify": _checked(verify), "io": io}
-        self._core: _core.TFRecordFile | None = None
-        self._closed = False
-        self._schemas: dict[bool, Schema] = {}
+        self._begin(as_path(path), {"index": index, "rebuild": rebuild, "verify": _checked(verify), "io": io})
         self._core = self._connect(progress)
+
+    def _begin(self, path: Path, options: dict[str, Any], *, closed: bool = False) -> None:
+        super()._begin(path, options, closed=closed)
+        self._schemas: dict[bool, Schema] = {}
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.TFRecordFile:
         index = self._options["index"]
@@ -109,17 +110,6 @@ class TFRecordFile(Sequence[bytes]):
         return core
 
     @property
-    def _open(self) -> _core.TFRecordFile:
-        core = self._core
-        if core is not None:
-            return core
-        if self._closed:
-            raise ValueError(f"{self._path} is closed")
-        # A handle that was unpickled opens its file when it is first used, without a lock: a fork could leave it taken.
-        self._core = core = self._connect()
-        return core
-
-    @property
     def path(self) -> Path:
         """The file."""
         return self._path
@@ -137,16 +127,6 @@ class TFRecordFile(Sequence[bytes]):
     def index_path(self) -> Path | None:
         """The index that the rows come from; ``None`` if they come from the file itself."""
         return self._open.index_path
-
-    def close(self) -> None:
-        """Let go of the file. Reading afterwards is a ``ValueError``; what was read, views too, stays."""
-        self._core, self._closed = None, True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -259,22 +239,8 @@ class TFRecordFile(Sequence[bytes]):
             self._schemas[sequences] = Schema(inferred(core, first, sequences=sequences))
         return self._schemas[sequences]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        index = self._options["index"]
-        options = {**self._options, "index": index and index.absolute()}
-        return _reopen, (self._path.absolute(), options, self._closed)
-
     def __repr__(self) -> str:
-        if self._core is None:
-            return f"<TFRecordFile {str(self._path)!r}, {'closed' if self._closed else 'not open yet'}>"
-        return f"<TFRecordFile {str(self._path)!r}, {len(self)} records>"
-
-
-def _reopen(path: Path, options: dict[str, Any], closed: bool) -> TFRecordFile:
-    """A handle from a pickle: it opens its file when it is first used, unless it was closed."""
-    file = TFRecordFile.__new__(TFRecordFile)
-    file.__dict__.update(_path=path, _options=options, _core=None, _closed=closed, _schemas={})
-    return file
+        return self._repr("records")
 
 
 def create_tfrecord_index(

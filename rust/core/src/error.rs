@@ -55,6 +55,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file is missing that an index is about.
+    #[error("{}: No such file or directory; the index {} is about it", path.display(), index.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The index.
+        index: PathBuf,
+    },
     /// The bytes are not what they claim to be.
     #[error("{}: {place}: {message}", name(path.as_deref()))]
     Format {
@@ -96,6 +104,17 @@ pub enum Error {
         /// Where it was met first, and where again.
         places: Box<[Place; 2]>,
     },
+    /// One id names two records of several files.
+    #[error(
+        "id '{id}' names two records, one in {}: {}, and one in {}: {}; rename one, or give duplicates=\"keep\" (index without --unique)",
+        places[0].0.display(), places[0].1, places[1].0.display(), places[1].1
+    )]
+    Repeated {
+        /// The id.
+        id: String,
+        /// Where both are.
+        places: Box<[(PathBuf, Place); 2]>,
+    },
     /// Options and data don't fit each other.
     #[error("{0}")]
     Mismatch(String),
@@ -121,10 +140,13 @@ pub enum Error {
     },
     /// A letter that a token table has no id for.
     #[error(
-        "record {} (row {row}), position {position}: the letter '{letter}' is not in token table '{table}', which has no id for unknown letters",
+        "{}record {} (row {row}), position {position}: the letter '{letter}' is not in token table '{table}', which has no id for unknown letters",
+        path.as_deref().map_or(String::new(), |path| format!("{}: ", path.display())),
         id.as_deref().map_or("?".to_owned(), |id| format!("'{id}'"))
     )]
     UnknownLetter {
+        /// The file.
+        path: Option<PathBuf>,
         /// The table's name.
         table: String,
         /// The record's row.
@@ -176,10 +198,15 @@ impl Error {
             | Self::Corrupt { path, .. }
             | Self::Stale { path, .. }
             | Self::Feature { path, .. }
+            | Self::UnknownLetter { path, .. }
             | Self::Duplicate { path, .. } => {
                 path.get_or_insert_with(|| file.to_owned());
             }
-            Self::Mismatch(_) | Self::RowOutOfRange { .. } | Self::UnknownLetter { .. } | Self::Interrupted => {}
+            Self::Missing { .. }
+            | Self::Repeated { .. }
+            | Self::Mismatch(_)
+            | Self::RowOutOfRange { .. }
+            | Self::Interrupted => {}
         }
         self
     }

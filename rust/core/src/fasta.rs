@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 pub use self::stream::{FastaStream, StreamRecord};
 use crate::error::{Error, Result};
-use crate::gather::{self, Kernel, Raw, layout};
+use crate::gather::{self, Kernel, Raw};
+use crate::index::columns::refuse_other_kind;
 use crate::index::fai::{FaiWriter, push_line};
-use crate::index::sidx::{Builder, Sidx};
+use crate::index::sidx::{self, Builder, Sidx};
 pub use crate::io::Origin;
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, Table, beside, open_watched};
@@ -110,6 +111,12 @@ impl Fasta {
         self.index.is_empty()
     }
 
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file's index.
     #[must_use]
     pub fn index(&self) -> &Sidx {
@@ -200,14 +207,7 @@ impl Fasta {
     fn all(&self, requests: &[Request]) -> Result<(Vec<u8>, Vec<i64>)> {
         self.check_unchanged()?;
         let batch = Batch::plan(&self.index, requests)?;
-        let offsets = layout::offsets(batch.letters(), 0);
-        let mut bytes = Vec::new();
-        let needed = *offsets.last().unwrap_or(&0) as usize;
-        bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
-        bytes.resize(needed, 0);
-        let slots = layout::ragged(&mut bytes, batch.letters(), 1, layout::Ends { prefix: &[], suffix: &[] })?;
-        gather::gather(&*self.source, &batch, &Raw, slots)?;
-        Ok((bytes, offsets))
+        gather::gathered(batch.letters(), |slots| gather::gather(&*self.source, &batch, &Raw, slots))
     }
 
     /// Resolves requests to addresses.
@@ -255,9 +255,9 @@ impl Fasta {
     /// Errors from below, with the file's name and the record's id.
     fn named(&self, error: Error) -> Error {
         match error {
-            Error::UnknownLetter { table, row, id: None, position, letter } => {
-                let id = self.index.id(row).ok().map(str::to_owned);
-                Error::UnknownLetter { table, row, id, position, letter }
+            Error::UnknownLetter { table, row, id: None, position, letter, .. } => {
+                let (path, id) = (Some(self.path.clone()), self.index.id(row).ok().map(str::to_owned));
+                Error::UnknownLetter { path, table, row, id, position, letter }
             }
             Error::Format { path: None, .. } => error.in_file(&self.index_path),
             other => other.in_file(&self.path),
@@ -290,6 +290,7 @@ fn build_index(
     because: Option<String>,
     watch: &dyn Watch,
 ) -> Result<(Sidx, Origin)> {
+    refuse_other_kind(index_path, sidx::KIND)?;
     let ours = |start: &[u8]| start.is_empty() || start.starts_with(b"ARROW1") || b"ARROW1".starts_with(start);
     refuse_to_replace(index_path, Some(path), "seekset index", |start| options.index.is_none() || ours(start))?;
     let whole = match WholeFile::create(index_path) {

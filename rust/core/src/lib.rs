@@ -3,7 +3,7 @@
 //! The crate is one walk, left to right: [`scan`] reads bytes once and finds record boundaries, [`index`] keeps what
 //! was found, [`plan`] turns rows and windows into addresses, [`gather`] copies the addressed bytes into buffers the
 //! caller owns. [`io`] stands below them all, [`fasta`] and [`tfrecord`] put them together behind one handle for each
-//! kind of file.
+//! kind of file, [`sequences`] many FASTA files behind one.
 //!
 //! ```
 //! use seekset_core::fasta::{Fasta, OpenOptions};
@@ -30,6 +30,7 @@ pub mod index;
 pub mod io;
 pub mod plan;
 pub mod scan;
+pub mod sequences;
 pub mod tfrecord;
 pub mod watch;
 

@@ -6,6 +6,8 @@ use pyo3::exceptions::{PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOSErr
 use pyo3::prelude::*;
 use seekset_core::Error;
 
+const ENOENT: i32 = 2;
+
 /// The Python exception for a core error.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
@@ -20,10 +22,14 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
             None if source.kind() == std::io::ErrorKind::OutOfMemory => PyMemoryError::new_err(message),
             None => PyOSError::new_err(message),
         },
+        Error::Missing { path, index } => {
+            let text = format!("No such file or directory; the index {} is about it", index.display());
+            PyOSError::new_err((ENOENT, text, path.clone().into_os_string()))
+        }
         Error::Format { .. } => ours(py, "FormatError", message),
         Error::Corrupt { .. } => ours(py, "CorruptRecordError", message),
         Error::Stale { .. } => ours(py, "StaleIndexError", message),
-        Error::Duplicate { .. } => ours(py, "DuplicateIdError", message),
+        Error::Duplicate { .. } | Error::Repeated { .. } => ours(py, "DuplicateIdError", message),
         Error::Feature { .. } | Error::Mismatch(_) | Error::UnknownLetter { .. } => ours(py, "MismatchError", message),
         Error::RowOutOfRange { .. } => PyIndexError::new_err(message),
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),

@@ -22,6 +22,15 @@ use crate::table::TokenTable;
 use crate::view::View;
 use crate::watch::watched;
 
+/// How an index came about: ("found" | "built" | "memory", why).
+pub fn told(origin: &Origin) -> (&'static str, Option<String>) {
+    match origin {
+        Origin::Found => ("found", None),
+        Origin::Built { because } => ("built", because.clone()),
+        Origin::Memory { because } => ("memory", Some(because.clone())),
+    }
+}
+
 /// Reads of more letters let other threads run.
 const MANY_LETTERS: u64 = 1 << 16;
 
@@ -72,11 +81,7 @@ impl Fasta {
     /// How the index came about: ("found" | "built" | "memory", why or None).
     #[getter]
     fn origin(&self) -> (&'static str, Option<String>) {
-        match self.inner.origin() {
-            Origin::Found => ("found", None),
-            Origin::Built { because } => ("built", because.clone()),
-            Origin::Memory { because } => ("memory", Some(because.clone())),
-        }
+        told(self.inner.origin())
     }
 
     /// Where the index is, or would be if it could be written.
@@ -193,10 +198,9 @@ impl Fasta {
     /// All letters of many rows as a list of str, in the order asked.
     fn fetch_many<'py>(&self, py: Python<'py>, rows: PyReadonlyArray1<'py, i64>) -> PyResult<Bound<'py, PyList>> {
         let wanted = Wanted { rows, starts: None, lengths: None, reverse: None, max_length: None };
-        let requests = wanted.requests(py, &self.inner)?;
+        let requests = wanted.requests(py, self.inner.len())?;
         let (letters, starts) = py.detach(|| self.inner.windows(&requests)).or_raise(py)?;
-        let texts = starts.windows(2).map(|span| text(py, &letters[span[0] as usize..span[1] as usize]));
-        PyList::new(py, texts.collect::<PyResult<Vec<_>>>()?)
+        texts(py, &letters, &starts)
     }
 
     /// Rows or windows as arrays; see `seekset.Fasta.gather` and `gather_windows`.
@@ -221,7 +225,7 @@ impl Fasta {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>)> {
         let wanted = Wanted { rows, starts, lengths, reverse, max_length };
-        let requests = wanted.requests(py, &self.inner)?;
+        let requests = wanted.requests(py, self.inner.len())?;
         drop(wanted);
         let table = table.map(|table| &table.inner);
         let encoding = Encoding { table, one_hot, unknown, dtype, specials, pad };
@@ -242,6 +246,12 @@ impl Fasta {
         let letters = py.detach(read).or_raise(py)?;
         text(py, &letters)
     }
+}
+
+/// One str for each of the texts that start here.
+pub fn texts<'py>(py: Python<'py>, letters: &[u8], starts: &[i64]) -> PyResult<Bound<'py, PyList>> {
+    let texts = starts.windows(2).map(|span| text(py, &letters[span[0] as usize..span[1] as usize]));
+    PyList::new(py, texts.collect::<PyResult<Vec<_>>>()?)
 }
 
 pub fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyString>> {

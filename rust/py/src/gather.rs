@@ -49,14 +49,40 @@ pub struct Wanted<'py> {
     pub max_length: Option<u64>,
 }
 
+/// Letters that are known by place and number and can be written into slots: of one file, or of many.
+pub trait Letters: Sync {
+    /// Letters of each request, in the order asked.
+    fn letters(&self) -> &[u64];
+
+    /// Fills a slot for each request.
+    fn gather<K: Kernel>(&self, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()>;
+}
+
+/// Those of one file.
+struct OfFile<'a> {
+    fasta: &'a Fasta,
+    batch: Batch<'a>,
+}
+
+impl Letters for OfFile<'_> {
+    fn letters(&self) -> &[u64] {
+        self.batch.letters()
+    }
+
+    fn gather<K: Kernel>(&self, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
+        self.fasta.gather(&self.batch, kernel, slots)
+    }
+}
+
 impl Wanted<'_> {
-    pub fn requests(&self, py: Python<'_>, fasta: &Fasta) -> PyResult<Vec<Request>> {
+    /// What is wanted of something that has so many rows.
+    pub fn requests(&self, py: Python<'_>, count: u64) -> PyResult<Vec<Request>> {
         let rows = self.rows.as_slice()?;
         let starts = self.starts.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let lengths = self.lengths.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let reverse = self.reverse.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let most = self.max_length.unwrap_or(u64::MAX);
-        let count = |k: usize, values: Option<&[i64]>, name: &str, missing: u64| match values {
+        let number = |k: usize, values: Option<&[i64]>, name: &str, missing: u64| match values {
             None => Ok(missing),
             Some(values) => u64::try_from(values[k])
                 .map_err(|_| PyValueError::new_err(format!("{name}[{k}] is {}; it must not be negative", values[k]))),
@@ -68,9 +94,9 @@ impl Wanted<'_> {
         (0..rows.len())
             .map(|k| {
                 Ok(Request {
-                    row: row(rows[k], fasta.len()).or_raise(py)?,
-                    start: count(k, starts, "starts", 0)?,
-                    letters: count(k, lengths, "lengths", u64::MAX)?.min(most),
+                    row: row(rows[k], count).or_raise(py)?,
+                    start: number(k, starts, "starts", 0)?,
+                    letters: number(k, lengths, "lengths", u64::MAX)?.min(most),
                     reverse: reverse.is_some_and(|reverse| reverse[k]),
                 })
             })
@@ -78,7 +104,7 @@ impl Wanted<'_> {
     }
 }
 
-type Output<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
+pub type Output<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 
 /// Gathers `requests` into `out`, or into a new array of the shape they need; also returns where each starts.
 pub fn gather<'py>(
@@ -90,6 +116,17 @@ pub fn gather<'py>(
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Output<'py>> {
     let batch = py.detach(|| fasta.plan(requests)).or_raise(py)?;
+    encode(py, &OfFile { fasta, batch }, shape, encoding, out)
+}
+
+/// Gathers letters into `out`, or into a new array of the shape they need; also returns where each request starts.
+pub fn encode<'py>(
+    py: Python<'py>,
+    letters: &impl Letters,
+    shape: Shape,
+    encoding: &Encoding<'_>,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Output<'py>> {
     match (encoding.table, encoding.one_hot, encoding.dtype) {
         (Some(_), Some(_), _) => Err(PyValueError::new_err("give tokens or one_hot, not both")),
         (None, Some(alphabet), "uint8") => {
@@ -97,24 +134,24 @@ pub fn gather<'py>(
                 return Err(PyValueError::new_err("unknown=\"quarter\" needs dtype float32"));
             }
             let kernel = OneHot::new(alphabet, 0_u8, 1, 0).or_raise(py)?;
-            run(py, fasta, &batch, &kernel, shape, &Around::none(0), out)
+            run(py, letters, &kernel, shape, &Around::none(0), out)
         }
         (None, Some(alphabet), "float32") => {
             let kernel = OneHot::new(alphabet, 0.0_f32, 1.0, encoding.unknown).or_raise(py)?;
-            run(py, fasta, &batch, &kernel, shape, &Around::none(0.0), out)
+            run(py, letters, &kernel, shape, &Around::none(0.0), out)
         }
         (None, Some(_), dtype) => Err(PyValueError::new_err(format!("one_hot gives uint8 or float32, not {dtype}"))),
         (None, None, "uint8") => {
             let pad = u8::try_from(encoding.pad.unwrap_or(0))
                 .map_err(|_| PyValueError::new_err("pad must fit into uint8"))?;
-            run(py, fasta, &batch, &Raw, shape, &Around::none(pad), out)
+            run(py, letters, &Raw, shape, &Around::none(pad), out)
         }
         (None, None, dtype) => {
             Err(PyValueError::new_err(format!("letters as they are come as uint8, not {dtype}; give tokens")))
         }
-        (Some(table), None, "uint8") => tokens::<u8>(py, fasta, &batch, table, shape, encoding, out),
-        (Some(table), None, "int32") => tokens::<i32>(py, fasta, &batch, table, shape, encoding, out),
-        (Some(table), None, "int64") => tokens::<i64>(py, fasta, &batch, table, shape, encoding, out),
+        (Some(table), None, "uint8") => tokens::<u8>(py, letters, table, shape, encoding, out),
+        (Some(table), None, "int32") => tokens::<i32>(py, letters, table, shape, encoding, out),
+        (Some(table), None, "int64") => tokens::<i64>(py, letters, table, shape, encoding, out),
         (Some(_), None, dtype) => {
             Err(PyValueError::new_err(format!("dtype must be uint8, int32 or int64, not {dtype}")))
         }
@@ -136,8 +173,7 @@ impl<T> Around<T> {
 
 fn tokens<'py, T: Id + Element>(
     py: Python<'py>,
-    fasta: &Fasta,
-    batch: &Batch<'_>,
+    letters: &impl Letters,
     table: &TokenTable,
     shape: Shape,
     encoding: &Encoding<'_>,
@@ -155,13 +191,12 @@ fn tokens<'py, T: Id + Element>(
         }
     };
     let around = Around { prefix: ids(ends.0).or_raise(py)?, suffix: ids(ends.1).or_raise(py)?, pad };
-    run(py, fasta, batch, &kernel, shape, &around, out)
+    run(py, letters, &kernel, shape, &around, out)
 }
 
 fn run<'py, K: Kernel>(
     py: Python<'py>,
-    fasta: &Fasta,
-    batch: &Batch<'_>,
+    letters: &impl Letters,
     kernel: &K,
     shape: Shape,
     around: &Around<K::Out>,
@@ -172,7 +207,7 @@ where
 {
     let width = kernel.width();
     let ends = Ends { prefix: &around.prefix, suffix: &around.suffix };
-    let starts = offsets(batch.letters(), ends.prefix.len() + ends.suffix.len());
+    let starts = offsets(letters.letters(), ends.prefix.len() + ends.suffix.len());
     let (dims, values) = match shape {
         Shape::Ragged => {
             let values = *starts.last().unwrap_or(&0) as usize;
@@ -203,10 +238,12 @@ where
     };
     py.detach(|| {
         let slots = match shape {
-            Shape::Ragged => ragged(room, batch.letters(), width, ends),
-            Shape::Rows(columns) => padded(room, batch.letters(), Rectangle { columns, width, pad: around.pad }, ends),
+            Shape::Ragged => ragged(room, letters.letters(), width, ends),
+            Shape::Rows(columns) => {
+                padded(room, letters.letters(), Rectangle { columns, width, pad: around.pad }, ends)
+            }
         }?;
-        fasta.gather(batch, kernel, slots)
+        letters.gather(kernel, slots)
     })
     .or_raise(py)?;
     drop(borrowed);

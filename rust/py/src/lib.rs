@@ -10,6 +10,7 @@ mod gather;
 mod payloads;
 mod permutation;
 mod plan;
+mod sequences;
 mod stream;
 mod table;
 mod tfrecord;
@@ -34,6 +35,8 @@ mod _core {
     use crate::permutation::Permutation;
     #[pymodule_export]
     use crate::plan::{BalancedOrder, Plan};
+    #[pymodule_export]
+    use crate::sequences::SequenceIndex;
     #[pymodule_export]
     use crate::stream::FastaStream;
     #[pymodule_export]

@@ -32,6 +32,17 @@ const AHEAD: usize = 12;
 /// Bytes asked for ahead; the processor itself goes on fetching what is read in order.
 const PREFETCHED: usize = 512;
 
+/// Letters of so many each, one after another, written by `fill` into the slots it is given; and where each starts.
+pub fn gathered(letters: &[u64], fill: impl FnOnce(Vec<&mut [u8]>) -> Result<()>) -> Result<(Vec<u8>, Vec<i64>)> {
+    let offsets = layout::offsets(letters, 0);
+    let mut bytes = Vec::new();
+    let needed = *offsets.last().unwrap_or(&0) as usize;
+    bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+    bytes.resize(needed, 0);
+    fill(layout::ragged(&mut bytes, letters, 1, layout::Ends { prefix: &[], suffix: &[] })?)?;
+    Ok((bytes, offsets))
+}
+
 /// Letters that are under way, with the place they go to.
 struct Job<'a, 'b, T> {
     part: &'b Part,
@@ -109,6 +120,7 @@ fn copy<K: Kernel>(
     let unknown = |at: usize, letter: u8| {
         let request = batch.request(part);
         Error::UnknownLetter {
+            path: None,
             table: kernel.name().to_owned(),
             row: request.row,
             id: None,

@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;
+use std::path::Path;
 
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::{
-    Block, Buffer, FieldNode, FooterBuilder, Message, MessageBuilder, MessageHeader, MetadataVersion,
+    Block, Buffer, FieldNode, Footer, FooterBuilder, Message, MessageBuilder, MessageHeader, MetadataVersion,
     RecordBatchBuilder,
 };
 use arrow_schema::{DataType, Schema};
@@ -18,6 +19,7 @@ use flatbuffers::FlatBufferBuilder;
 
 use crate::error::{Error, Result};
 use crate::io::Store;
+use crate::io::mapped::Mapped;
 use crate::io::spool::Spool;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -216,6 +218,36 @@ fn footer(schema: &Schema, batch: Block) -> Vec<u8> {
     fbb.finished_data().to_vec()
 }
 
+/// Where the schema says what kind of index a file is.
+const KIND: &str = "seekset.kind";
+
+/// The kinds of index, and what they are.
+const KINDS: [(&str, &str); 3] = [
+    ("fasta", "the index of one FASTA file, which Fasta reads"),
+    ("sequences", "an index over many FASTA files, which SequenceIndex.load reads"),
+    ("plan", "a plan of batches"),
+];
+
+/// What a file of another kind is, in words.
+fn told(kind: &str) -> String {
+    let known = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, what)| format!(": {what}"));
+    format!("found '{kind}'{}", known.unwrap_or_default())
+}
+
+/// An error if there is an index of another kind at `path`, which must not be taken for a damaged one and replaced.
+pub(crate) fn refuse_other_kind(path: &Path, kind: &str) -> Result<()> {
+    let Ok(mapped) = Mapped::open(path) else { return Ok(()) };
+    let Ok(file) = open_file(mapped.as_bytes()) else { return Ok(()) };
+    let other = |found: &&String| *found != kind && KINDS.iter().any(|(known, _)| known == *found);
+    match file.schema.metadata().get(KIND).filter(other) {
+        Some(found) => {
+            let found = told(found);
+            Err(Error::format(0, format!("expected an index of kind '{kind}', {found}")).in_file(path))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A file of one batch, open for reading in place.
 #[derive(Debug, Clone)]
 pub struct Columns {
@@ -230,9 +262,9 @@ pub struct Columns {
 impl Columns {
     /// Opens a file whose columns must be those of `fields`. Costs the same for a thousand rows and for a billion.
     pub fn open(store: Store, fields: &[(&str, DataType)]) -> Result<Self> {
-        let parsed =
-            parse(store.bytes(), fields).map_err(|why| Error::format(0, format!("not a usable index: {why}")))?;
-        let Parsed { metadata, rows, buffers } = parsed;
+        let parsed = open_file(store.bytes()).and_then(|file| parse(&file, fields));
+        let Parsed { metadata, rows, buffers } =
+            parsed.map_err(|why| Error::format(0, format!("not a usable index: {why}")))?;
         Ok(Self { store, metadata, rows, buffers })
     }
 
@@ -246,13 +278,22 @@ impl Columns {
     pub fn check_kind(&self, kind: &str, version: u32) -> Result<()> {
         let found = self.text("kind")?;
         if found != kind {
-            return Err(Error::format(0, format!("expected an index of kind '{kind}', found '{found}'")));
+            return Err(Error::format(0, format!("expected an index of kind '{kind}', {}", told(found))));
         }
         if self.number("version", 10)? != i128::from(version) {
             let found = self.text("version")?;
             return Err(Error::format(0, format!("expected an index of version {version}, found {found}")));
         }
         Ok(())
+    }
+
+    /// An error unless there are as many rows as the file was written with.
+    pub fn check_rows(&self) -> Result<()> {
+        if self.number("rows", 10)? == i128::from(self.rows) {
+            return Ok(());
+        }
+        let (rows, found) = (self.text("rows")?, self.rows);
+        Err(Error::format(0, format!("not a usable index: it was written with {rows} rows and has {found}")))
     }
 
     /// What the schema says under `seekset.{key}`.
@@ -293,14 +334,21 @@ impl Columns {
     }
 }
 
+/// An Arrow file whose footer was read.
+struct Open<'a> {
+    footer: Footer<'a>,
+    schema: Schema,
+    /// What stands before the footer and its mark.
+    before: &'a [u8],
+}
+
 struct Parsed {
     metadata: HashMap<String, String>,
     rows: u64,
     buffers: Vec<Range<usize>>,
 }
 
-/// Finds the buffers. Everything that a length or an offset in the file leads to is checked on the way.
-fn parse(bytes: &[u8], fields: &[(&str, DataType)]) -> Result<Parsed, String> {
+fn open_file(bytes: &[u8]) -> Result<Open<'_>, String> {
     let body = bytes
         .strip_prefix(MAGIC)
         .and_then(|b| b.strip_suffix(MAGIC))
@@ -312,17 +360,24 @@ fn parse(bytes: &[u8], fields: &[(&str, DataType)]) -> Result<Parsed, String> {
     let footer = arrow_ipc::root_as_footer(&body[at..]).map_err(|e| format!("its footer is damaged ({e})"))?;
     let schema = footer.schema().ok_or("it has no schema")?;
     let schema = arrow_ipc::convert::try_fb_to_schema(schema).map_err(|e| format!("its schema is damaged ({e})"))?;
+    Ok(Open { footer, schema, before })
+}
+
+/// Finds the buffers. Everything that a length or an offset in the file leads to is checked on the way.
+fn parse(file: &Open<'_>, fields: &[(&str, DataType)]) -> Result<Parsed, String> {
+    let Open { footer, schema, before } = file;
     let same = schema.fields().len() == fields.len()
         && schema.fields().iter().zip(fields).all(|(f, (name, kind))| f.name() == name && f.data_type() == kind);
     if !same {
-        return Err("its columns are not those of this version".to_owned());
+        let kind = schema.metadata().get(KIND).map(|kind| format!("; of kinds of index, {}", told(kind)));
+        return Err(format!("its columns are not those of this version{}", kind.unwrap_or_default()));
     }
     let batches = footer.recordBatches().ok_or("it has no batch")?;
     if batches.len() != 1 {
         return Err(format!("it has {} batches instead of one", batches.len()));
     }
     let (rows, buffers) = parse_batch(before, batches.get(0), fields)?;
-    Ok(Parsed { metadata: schema.metadata().into(), rows, buffers })
+    Ok(Parsed { metadata: schema.metadata().clone().into(), rows, buffers })
 }
 
 fn parse_batch(bytes: &[u8], block: &Block, fields: &[(&str, DataType)]) -> Result<(u64, Vec<Range<usize>>), String> {

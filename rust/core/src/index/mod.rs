@@ -5,7 +5,9 @@ pub mod fai;
 pub mod idx;
 pub mod lookup;
 pub mod plan_file;
+pub mod sequences;
 pub mod sidx;
 
 pub use plan_file::PlanFile;
+pub use sequences::Sequences;
 pub use sidx::{Entry, Sidx};

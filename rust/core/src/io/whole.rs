@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tempfile::TempPath;
 
+use super::fingerprint::Fingerprint;
 use super::mapped::Mapped;
 use crate::error::{Error, Result};
 
@@ -37,10 +38,29 @@ impl WholeFile {
         synced.map_err(|e| Error::io(&self.path, e))
     }
 
+    /// The name that it will have.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives the file its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
         let path = self.path.clone();
         self.publish_or_map()?.map_or(Ok(path), |(_, error)| Err(error))
+    }
+
+    /// The bytes as a mapping, which needs no name: they are gone when it is.
+    pub(crate) fn map(self) -> Result<Arc<Mapped>> {
+        let Self { path, out, temp } = self;
+        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
+        Mapped::open(&temp)
+    }
+
+    /// What the file looks like as it is now, which it keeps when it gets its name.
+    pub(crate) fn fingerprint(&mut self) -> Result<Fingerprint> {
+        let taken = self.out.flush().and_then(|()| Fingerprint::of(self.out.get_ref()));
+        taken.map_err(|e| Error::io(&self.path, e))
     }
 
     /// [`WholeFile::publish`]; where the name can't be given, the bytes come as a mapping, which needs none, and why.

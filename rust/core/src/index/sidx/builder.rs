@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow_schema::{Field, Schema};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Entry, VERSION, check_marks, fields};
+use super::{Entry, KIND, VERSION, check_marks, fields};
 use crate::error::{Error, Result};
 use crate::index::columns::{Column, write};
 use crate::index::lookup::{Repeats, Sorter, hash_name};
@@ -199,7 +199,7 @@ fn metadata(
 ) -> HashMap<String, String> {
     let (first, again) = repeats.earliest.unwrap_or_default();
     [
-        ("seekset.kind", "fasta".to_owned()),
+        ("seekset.kind", KIND.to_owned()),
         ("seekset.version", VERSION.to_string()),
         ("seekset.writer", format!("seekset {}", env!("CARGO_PKG_VERSION"))),
         ("seekset.file_size", fingerprint.size.to_string()),

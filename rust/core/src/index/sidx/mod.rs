@@ -18,6 +18,9 @@ use crate::scan::fasta::Record;
 /// The version of the format. An index of another version is built anew.
 pub const VERSION: u32 = 1;
 
+/// The kind of index that this is, as its schema says.
+pub(crate) const KIND: &str = "fasta";
+
 // The buffers of a file, in the order in which `Columns` numbers them.
 const ID_ENDS: usize = 0;
 const ID_BYTES: usize = 1;

@@ -3,8 +3,8 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    CHECK, Entry, HEADER_OFFSET, ID_BYTES, ID_CHECK, ID_ENDS, LENGTH, LINE_BASES, LINE_BYTES, LOOKUP_HASH, LOOKUP_ROW,
-    MARK_ENDS, MARKS, SEQUENCE_OFFSET, VERSION, check_marks, fields,
+    CHECK, Entry, HEADER_OFFSET, ID_BYTES, ID_CHECK, ID_ENDS, KIND, LENGTH, LINE_BASES, LINE_BYTES, LOOKUP_HASH,
+    LOOKUP_ROW, MARK_ENDS, MARKS, SEQUENCE_OFFSET, VERSION, check_marks, fields,
 };
 use crate::error::{Error, Place, Result};
 use crate::index::columns::Columns;
@@ -27,7 +27,8 @@ impl Sidx {
     /// Opens an index over a file's or memory's bytes, in constant time.
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
-        columns.check_kind("fasta", VERSION)?;
+        columns.check_kind(KIND, VERSION)?;
+        columns.check_rows()?;
         let number = |key: &str, radix| columns.number(key, radix);
         let fingerprint = Fingerprint {
             size: number("file_size", 10)? as u64,
@@ -39,13 +40,6 @@ impl Sidx {
             columns.text("first_repeat")?.split_once(' ').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let repeats = Repeats { count, earliest: pair.filter(|_| count > 0) };
         let data_size = number("data_size", 10)? as u64;
-        if number("rows", 10)? != i128::from(columns.rows()) {
-            let (rows, found) = (columns.text("rows")?, columns.rows());
-            return Err(Error::format(
-                0,
-                format!("not a usable index: it was written with {rows} rows and has {found}"),
-            ));
-        }
         let length_check = number("length_check", 16)? as u64;
         Ok(Self { columns, fingerprint, data_size, repeats, length_check })
     }
@@ -145,6 +139,12 @@ impl Sidx {
     #[cold]
     fn out_of_range(&self, row: u64) -> Error {
         Error::RowOutOfRange { row: row as i64, rows: self.len() }
+    }
+
+    /// The row of the record whose `>` stands at this byte. Rows lie in file order, so that a search by halves finds it.
+    #[must_use]
+    pub fn row_at(&self, header_offset: u64) -> Option<u64> {
+        self.columns.numbers::<u64>(HEADER_OFFSET).binary_search(&header_offset).ok().map(|row| row as u64)
     }
 
     /// The marks of record `row`; none unless its lines are uneven and many.

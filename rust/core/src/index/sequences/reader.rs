@@ -1,0 +1,232 @@
+//! Reading an index in place: every access checked, because what lies on a disk may be damaged.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::builder::{Facts, Rows, fingerprint};
+use super::{
+    BYTE_OFFSET, CHECK, FILE, FastaFile, ID_BYTES, ID_CHECK, ID_ENDS, KIND, LENGTH, Listed, ROW, Sequence, VERSION,
+    fields,
+};
+use crate::error::{Error, Place, Result};
+use crate::index::columns::Columns;
+use crate::index::lookup::{Repeats, Sorter, hash_name};
+use crate::io::{Fingerprint, Store, threads};
+
+/// Rows that one thread reads at a time.
+pub(super) const TAKEN: u64 = 4096;
+
+/// Rows that are in memory at a time where all are passed through.
+const AT_ONCE: u64 = 64 * TAKEN;
+
+/// An open index.
+#[derive(Debug, Clone)]
+pub struct Sequences {
+    columns: Columns,
+    facts: Facts,
+    tokens: u64,
+    fingerprint: u64,
+    length_check: u64,
+}
+
+impl Sequences {
+    /// Opens an index over a file's or memory's bytes, in constant time.
+    pub fn open(store: Store) -> Result<Self> {
+        let columns = Columns::open(store, &fields())?;
+        columns.check_kind(KIND, VERSION)?;
+        columns.check_rows()?;
+        let number = |key: &str, radix| columns.number(key, radix);
+        let json = if columns.metadata.contains_key("seekset.json_size") {
+            let (size, mtime_ns) = (number("json_size", 10)? as u64, number("json_mtime_ns", 10)?);
+            Some(Fingerprint { size, mtime_ns, sample: number("json_sample", 16)? as u64 })
+        } else {
+            None
+        };
+        let files = files(columns.text("files")?)?;
+        let facts = Facts { files, created: columns.text("created")?.to_owned(), json };
+        let (tokens, fingerprint) = (number("tokens", 10)? as u64, number("fingerprint", 16)? as u64);
+        let length_check = number("length_check", 16)? as u64;
+        Ok(Self { columns, facts, tokens, fingerprint, length_check })
+    }
+
+    /// How many sequences there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.columns.rows()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The files, when the index was made, and which JSON file it stands for.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The sum of all lengths.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The same for the same sequences in the same order, whatever their files are called and however it is stored.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The lengths of all sequences.
+    #[must_use]
+    pub fn lengths(&self) -> &[u64] {
+        self.columns.numbers(LENGTH)
+    }
+
+    /// [`Sequences::lengths`], compared with their checksum, which takes a pass over them.
+    pub fn checked_lengths(&self) -> Result<&[u64]> {
+        if xxh3_64(self.columns.bytes(LENGTH)) == self.length_check {
+            Ok(self.lengths())
+        } else {
+            Err(Error::format(0, format!("the lengths in the index are damaged; {AGAIN}")))
+        }
+    }
+
+    /// The bytes behind the index.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        self.columns.store()
+    }
+
+    /// Where in the store the lengths lie, as uint64.
+    #[must_use]
+    pub fn lengths_place(&self) -> Range<usize> {
+        self.columns.place(LENGTH)
+    }
+
+    /// Where in the store the rows of the sequences in their files lie, as uint64.
+    #[must_use]
+    pub fn rows_place(&self) -> Range<usize> {
+        self.columns.place(ROW)
+    }
+
+    /// Where in the store the numbers of the sequences' files lie, as uint32.
+    #[must_use]
+    pub fn files_place(&self) -> Range<usize> {
+        self.columns.place(FILE)
+    }
+
+    /// Where in the store the places of the sequences' `>` lie, as uint64.
+    #[must_use]
+    pub fn offsets_place(&self) -> Range<usize> {
+        self.columns.place(BYTE_OFFSET)
+    }
+
+    /// An error if the file that the index is mapped from was cut or overwritten.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.columns.store().check_unchanged()
+    }
+
+    fn number<T: bytemuck::Pod>(&self, buffer: usize, row: u64) -> Result<T> {
+        let value = usize::try_from(row).ok().and_then(|row| self.columns.numbers(buffer).get(row).copied());
+        value.ok_or(Error::RowOutOfRange { row: row as i64, rows: self.len() })
+    }
+
+    /// The sequence in a row. A damaged row is an error.
+    pub fn sequence(&self, row: u64) -> Result<Sequence> {
+        let sequence = Sequence {
+            length: self.number(LENGTH, row)?,
+            file: self.number(FILE, row)?,
+            row: self.number(ROW, row)?,
+            byte_offset: self.number(BYTE_OFFSET, row)?,
+        };
+        let sound = sequence.check() == self.number::<u32>(CHECK, row)?;
+        if sound && (sequence.file as usize) < self.facts.files.len() { Ok(sequence) } else { Err(damaged(row)) }
+    }
+
+    /// The file of a sequence.
+    pub fn file(&self, sequence: &Sequence) -> Result<&FastaFile> {
+        self.facts.files.get(sequence.file as usize).ok_or_else(|| Error::format(0, "a file has no such number"))
+    }
+
+    /// The id of the sequence in a row.
+    pub fn id(&self, row: u64) -> Result<&str> {
+        if row >= self.len() {
+            return Err(Error::RowOutOfRange { row: row as i64, rows: self.len() });
+        }
+        let (from, to): (u64, u64) = (self.number(ID_ENDS, row)?, self.number(ID_ENDS, row + 1)?);
+        let id = self.columns.bytes(ID_BYTES).get(from as usize..to as usize).ok_or_else(|| damaged(row))?;
+        if self.number::<u32>(ID_CHECK, row)? != hash_name(id) as u32 {
+            return Err(damaged(row));
+        }
+        std::str::from_utf8(id).map_err(|_| damaged(row))
+    }
+
+    /// Some rows, in the order asked.
+    pub(super) fn rows_of(&self, rows: impl IntoIterator<Item = u64>) -> Result<Rows> {
+        let mut found = Rows::default();
+        for row in rows {
+            found.push(self.id(row)?, &self.sequence(row)?);
+        }
+        Ok(found)
+    }
+
+    /// Hands over all rows in order, some at a time; they are read by several threads.
+    pub fn pass(&self, mut take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+        for from in (0..self.len()).step_by(AT_ONCE as usize) {
+            let starts: Vec<u64> = (from..self.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
+            let read = |&start: &u64| self.rows_of(start..self.len().min(start + TAKEN));
+            let found = threads::in_pool(|| starts.par_iter().map(read).collect::<Result<Vec<Rows>>>())??;
+            found.into_iter().try_for_each(&mut take)?;
+        }
+        Ok(())
+    }
+
+    /// Reads every row and compares all checksums, sums and the order.
+    pub fn verify(&self) -> Result<()> {
+        let lengths = self.checked_lengths()?;
+        if !lengths.is_sorted_by(|a, b| a >= b) {
+            return Err(Error::format(0, format!("its sequences are not in the order of their lengths; {AGAIN}")));
+        }
+        let tokens: u128 = lengths.iter().map(|&length| u128::from(length)).sum();
+        let digests = [LENGTH, FILE, BYTE_OFFSET, ID_BYTES, ID_ENDS].map(|buffer| xxh3_64(self.columns.bytes(buffer)));
+        if tokens != u128::from(self.tokens) || fingerprint(self.len(), &digests) != self.fingerprint {
+            return Err(Error::format(0, format!("the index is not what its fingerprint says; {AGAIN}")));
+        }
+        self.pass(|_| Ok(()))
+    }
+
+    /// The first id that names two sequences and their rows, if one does. Takes a pass over all ids.
+    pub fn repeat(&self, folder: &std::path::Path) -> Result<Option<(u64, u64)>> {
+        let mut sorter = Sorter::new(folder);
+        for row in 0..self.len() {
+            sorter.push_hash(hash_name(self.id(row)?.as_bytes()))?;
+        }
+        let mut repeats = Repeats::default();
+        sorter.finish(|pairs| repeats.look(pairs, |a, b| Ok(self.id(a)? == self.id(b)?)))?;
+        Ok(repeats.earliest)
+    }
+}
+
+const AGAIN: &str = "create it again";
+
+fn files(text: &str) -> Result<Vec<FastaFile>> {
+    let listed: Vec<Listed> = serde_json::from_str(text)
+        .map_err(|e| Error::format(0, format!("not a usable index: seekset.files is no list of files: {e}")))?;
+    let file = |listed: Listed| {
+        let unknown = || Error::format(0, format!("not a usable index: nothing is known of its file {}", listed.path));
+        let seen = listed.seen().ok_or_else(unknown)?;
+        Ok(FastaFile { path: listed.path, seen })
+    };
+    listed.into_iter().map(file).collect()
+}
+
+#[cold]
+fn damaged(row: u64) -> Error {
+    let place = Place { record: Some(row), ..Place::default() };
+    Error::Format { path: None, place, message: format!("the index is damaged here; {AGAIN}") }
+}

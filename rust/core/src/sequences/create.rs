@@ -1,0 +1,262 @@
+//! Making an index of many files, or taking the one that is there if it fits.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rayon::prelude::*;
+
+use super::SequenceIndex;
+use super::files::open_fasta;
+use super::open::{is_blank_or, is_json, publish, refuse_files, refuse_foreign, sorted};
+use crate::error::{Error, Result};
+use crate::fasta::Fasta;
+use crate::index::sequences::json::JsonWriter;
+use crate::index::sequences::{Builder, Facts, FastaFile, Rows, Seen, Sequence};
+use crate::io::open::beside;
+use crate::io::whole::{WholeFile, folder, refuse_to_replace};
+use crate::io::{Origin, threads};
+use crate::watch::Watch;
+
+/// Records that one thread reads at a time.
+const TAKEN: u64 = 4096;
+
+/// Records that are in memory at a time.
+const AT_ONCE: u64 = 64 * TAKEN;
+
+/// How to make an index.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CreateOptions {
+    /// Whether to make it, and the indexes of the files, even if there are good ones.
+    pub force: bool,
+    /// Whether to refuse ids that name two sequences.
+    pub unique: bool,
+}
+
+/// A file that was given.
+struct Given {
+    path: PathBuf,
+    text: String,
+    size: u64,
+}
+
+impl SequenceIndex {
+    /// The index of these files. The one at `path` is taken if it fits, else it is made, in the form that the path's
+    /// ending asks for; without a path it is made in memory.
+    pub fn create(files: &[PathBuf], path: Option<&Path>, options: &CreateOptions, watch: &dyn Watch) -> Result<Self> {
+        let given = look(files)?;
+        let found = match path {
+            Some(path) if !options.force => fitting(path, &given, watch)?,
+            _ => Err(None),
+        };
+        let index = match found {
+            Ok(index) => index,
+            Err(because) => make(&given, path, because, options.force, watch)?,
+        };
+        if options.unique {
+            index.refuse_duplicates()?;
+        }
+        Ok(index)
+    }
+}
+
+/// The files by their absolute paths, each of which must be there and another one.
+fn look(files: &[PathBuf]) -> Result<Vec<Given>> {
+    if files.is_empty() {
+        return Err(Error::Mismatch("a sequence index is about at least one file, and none was given".to_owned()));
+    }
+    let mut known: HashMap<(u64, u64), &Path> = HashMap::new();
+    let given = files.iter().map(|file| {
+        let path = std::path::absolute(file).map_err(|e| Error::io(file, e))?;
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::io(file, e))?;
+        if let Some(other) = known.insert((metadata.dev(), metadata.ino()), file) {
+            let (file, other) = (file.display(), other.display());
+            return Err(Error::Mismatch(format!("{file}: the same file was given before, as {other}")));
+        }
+        let text = path.to_str().map(str::to_owned);
+        let text = text.ok_or_else(|| Error::Mismatch(format!("{}: its path is no UTF-8", path.display())))?;
+        Ok(Given { path, text, size: metadata.len() })
+    });
+    given.collect()
+}
+
+/// The index at `path` if it is about these files as they are now, or why it is not; nothing if there is none.
+fn fitting(path: &Path, given: &[Given], watch: &dyn Watch) -> Result<Result<SequenceIndex, Option<String>>> {
+    if !path.exists() {
+        return Ok(Err(None));
+    }
+    let index = match SequenceIndex::open(path, watch) {
+        Ok(index) => index,
+        Err(error @ Error::Interrupted) => return Err(error),
+        Err(error) => return Ok(Err(Some(error.to_string()))),
+    };
+    Ok(match misfit(&index, given) {
+        Some(why) => Err(Some(why)),
+        None => Ok(index),
+    })
+}
+
+fn misfit(index: &SequenceIndex, given: &[Given]) -> Option<String> {
+    let there = index.files();
+    let known: HashSet<&PathBuf> = there.iter().collect();
+    let wanted: HashSet<&PathBuf> = given.iter().map(|file| &file.path).collect();
+    if let Some(file) = given.iter().find(|file| !known.contains(&file.path)) {
+        return Some(format!("it is not about {}, which was given", file.text));
+    }
+    if let Some(path) = there.iter().find(|path| !wanted.contains(path)) {
+        return Some(format!("it is about {}, which was not given", path.display()));
+    }
+    if !there.iter().eq(given.iter().map(|file| &file.path)) {
+        return Some("the files were given in another order".to_owned());
+    }
+    let sound = index.sequences().verify().map_err(|e| index.named(e));
+    sound.and_then(|()| index.check_files()).err().map(|error| error.to_string())
+}
+
+fn make(
+    given: &[Given],
+    path: Option<&Path>,
+    because: Option<String>,
+    force: bool,
+    watch: &dyn Watch,
+) -> Result<SequenceIndex> {
+    let json = path.filter(|path| is_json(path));
+    let arrow = json.map_or_else(|| path.map(Path::to_owned), |json| Some(beside(json, ".sidx")));
+    if let Some(path) = path {
+        refuse_files(path, &given.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
+    }
+    if let Some(json) = json {
+        refuse_to_replace(json, None, "sequence index", |start| is_blank_or(start, b'{'))?;
+    }
+    if let Some(arrow) = &arrow {
+        refuse_foreign(arrow)?;
+    }
+    let whole = match &arrow {
+        Some(arrow) => WholeFile::create(arrow),
+        None => Err(Error::Mismatch("it was given no path".to_owned())),
+    };
+    // JSON is read without the Arrow file beside it, too; an Arrow file that was asked for is to be there.
+    let must = json.is_none() && path.is_some();
+    let whole = if must { Ok(whole?) } else { whole };
+    let spill = if whole.is_ok() { path.map_or(Path::new("."), folder).to_owned() } else { std::env::temp_dir() };
+    let mut remarks = Vec::new();
+    let (builder, mut facts) = collect(given, path, force, &spill, watch, &mut remarks)?;
+    let totals = (builder.rows(), builder.tokens());
+    let Some(json) = json else {
+        let builder = sorted(builder, &facts, &spill, watch, |_| Ok(()))?;
+        let (index, origin) = publish(builder, &facts, whole, because, must)?;
+        return Ok(SequenceIndex::new(path, index, origin, remarks));
+    };
+    let mut file = WholeFile::create(json)?;
+    let mut writer = JsonWriter::new(&mut file, &facts, totals.0, totals.1)?;
+    let builder = sorted(builder, &facts, &spill, watch, |rows| writer.take(rows))?;
+    writer.finish()?;
+    facts.json = Some(file.fingerprint()?);
+    file.publish()?;
+    let (index, origin) = publish(builder, &facts, whole, because, false)?;
+    Ok(SequenceIndex::new(Some(json), index, origin, remarks))
+}
+
+/// The records of all files, in their order, and what the files look like.
+fn collect<'a>(
+    given: &[Given],
+    path: Option<&Path>,
+    force: bool,
+    spill: &Path,
+    watch: &'a dyn Watch,
+    remarks: &mut Vec<String>,
+) -> Result<(Builder<'a>, Facts)> {
+    let total: u64 = given.iter().map(|file| file.size).sum();
+    let mut builder = Builder::new(spill, watch, total)?;
+    let mut files = Vec::new();
+    let mut before = 0;
+    for (file, number) in given.iter().zip(0..) {
+        let share = |done: u64, of: u64| {
+            let part = u128::from(file.size) * u128::from(done) / u128::from(of.max(1));
+            watch.progress(before + part as u64, total)
+        };
+        let fasta = open_fasta(&file.path, path, force, &share)?;
+        remarks.extend(fasta.remark().map(|remark| format!("{}: {remark}", file.text)));
+        if let Origin::Memory { because } = fasta.origin() {
+            remarks.push(format!(
+                "{}: its own index can't be written ({because}) and is built again in every process",
+                file.text
+            ));
+        }
+        take_records(&fasta, number, &mut builder).map_err(|e| e.in_file(fasta.index_path()))?;
+        files.push(FastaFile { path: file.text.clone(), seen: Seen::Fully(*fasta.index().fingerprint()) });
+        before += file.size;
+    }
+    watch.progress(total, total);
+    Ok((builder, Facts { files, created: now(), json: None }))
+}
+
+fn take_records(fasta: &Fasta, file: u32, builder: &mut Builder<'_>) -> Result<()> {
+    let index = fasta.index();
+    let read = |&start: &u64| {
+        let mut rows = Rows::default();
+        for row in start..index.len().min(start + TAKEN) {
+            let entry = index.entry(row)?;
+            rows.push(index.id(row)?, &Sequence { length: entry.length, file, row, byte_offset: entry.header_offset });
+        }
+        Ok(rows)
+    };
+    for from in (0..index.len()).step_by(AT_ONCE as usize) {
+        let starts: Vec<u64> = (from..index.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
+        let found = threads::in_pool(|| starts.par_iter().map(read).collect::<Result<Vec<Rows>>>())??;
+        found.into_iter().try_for_each(|rows| builder.take(rows))?;
+    }
+    Ok(())
+}
+
+/// The time now, as in 2026-01-31T23:59:59Z.
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+fn date(mut day: u64) -> (u64, usize, u64) {
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    (year, month, day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (day, expected) in [
+            (0, (1970, 1, 1)),
+            (58, (1970, 2, 28)),
+            (59, (1970, 3, 1)),
+            (364, (1970, 12, 31)),
+            (365, (1971, 1, 1)),
+            (789, (1972, 2, 29)),
+            (11_016, (2000, 2, 29)),
+            (20_454, (2026, 1, 1)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ] {
+            assert_eq!(date(day), expected);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The FASTA files behind an index: opened when they are needed, some kept open.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+use crate::fasta::{Fasta, OpenOptions, Origin};
+use crate::index::sequences::{FastaFile, Seen};
+use crate::io::Fingerprint;
+use crate::io::fingerprint::mtime_ns;
+use crate::io::open::beside;
+use crate::io::whole::WholeFile;
+use crate::watch::{Unwatched, Watch};
+
+/// Files that are kept open. Each takes up to three descriptors, and 1024 are what a process mostly may have.
+const KEPT: usize = 128;
+
+/// The files behind one index.
+pub(super) struct Files {
+    paths: Vec<PathBuf>,
+    seen: Vec<Seen>,
+    /// The index, for messages, and for the folder beside it.
+    index: Option<PathBuf>,
+    /// Open files by number, the one used last at the end. The lock is never waited for: a fork could leave it taken.
+    open: Mutex<Vec<(u32, Arc<Fasta>)>>,
+}
+
+impl Files {
+    pub fn new(files: &[FastaFile], index: Option<&Path>) -> Self {
+        let paths = files.iter().map(|file| found(&file.path, index)).collect();
+        let seen = files.iter().map(|file| file.seen).collect();
+        Self { paths, seen, index: index.map(Path::to_owned), open: Mutex::new(Vec::new()) }
+    }
+
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// The file of a number, which must be what it was when it was indexed.
+    pub fn get(&self, file: u32) -> Result<Arc<Fasta>> {
+        if let Some(fasta) = self.open.try_lock().ok().and_then(|mut open| used(&mut open, file)) {
+            return Ok(fasta);
+        }
+        let path = self.paths.get(file as usize).ok_or_else(|| Error::format(0, "a file has no such number"))?;
+        self.check(file)?;
+        let fasta = Arc::new(open_fasta(path, self.index.as_deref(), false, &Unwatched).map_err(|e| self.named(e))?);
+        self.compare(file, fasta.index().fingerprint())?;
+        if let Ok(mut open) = self.open.try_lock() {
+            keep(&mut open, file, Arc::clone(&fasta));
+        }
+        Ok(fasta)
+    }
+
+    /// An error if a file is missing, or not what it was as far as a look at its size and time tells.
+    pub fn check(&self, file: u32) -> Result<()> {
+        let path = &self.paths[file as usize];
+        let metadata = std::fs::metadata(path).map_err(|e| self.named(Error::io(path, e)))?;
+        let sample = if let Seen::Fully(then) = &self.seen[file as usize] { then.sample } else { 0 };
+        self.compare(file, &Fingerprint { size: metadata.len(), mtime_ns: mtime_ns(&metadata), sample })
+    }
+
+    fn compare(&self, file: u32, now: &Fingerprint) -> Result<()> {
+        let Some(what) = self.seen[file as usize].difference(now) else { return Ok(()) };
+        let error = Error::stale(format!("it has changed since it was indexed: {what}"));
+        Err(self.named(error.in_file(&self.paths[file as usize])))
+    }
+
+    /// Errors of files with the name of the index that is about them.
+    pub fn named(&self, error: Error) -> Error {
+        let Some(index) = &self.index else { return error };
+        match error {
+            Error::Io { path: Some(path), source } if source.kind() == ErrorKind::NotFound => {
+                Error::Missing { path, index: index.clone() }
+            }
+            Error::Stale { path, message } => {
+                let index = index.display();
+                Error::Stale { path, message: format!("{message}; create the sequence index {index} again") }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Where a file is: relative paths, which only people write, are tried as they are and then beside the index.
+fn found(path: &str, index: Option<&Path>) -> PathBuf {
+    let path = PathBuf::from(path);
+    if path.is_absolute() || path.exists() {
+        return std::path::absolute(&path).unwrap_or(path);
+    }
+    let beside = index.and_then(Path::parent).map(|folder| folder.join(&path)).filter(|beside| beside.exists());
+    let path = beside.unwrap_or(path);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn used(open: &mut Vec<(u32, Arc<Fasta>)>, file: u32) -> Option<Arc<Fasta>> {
+    let at = open.iter().position(|(number, _)| *number == file)?;
+    let entry = open.remove(at);
+    let fasta = Arc::clone(&entry.1);
+    open.push(entry);
+    Some(fasta)
+}
+
+/// Keeps a file open and lets go of the one used longest ago. An index in memory is never let go: it would be built again.
+fn keep(open: &mut Vec<(u32, Arc<Fasta>)>, file: u32, fasta: Arc<Fasta>) {
+    if open.len() >= KEPT {
+        let written = |(_, fasta): &(u32, Arc<Fasta>)| !matches!(fasta.origin(), Origin::Memory { .. });
+        if let Some(oldest) = open.iter().position(written) {
+            open.remove(oldest);
+        }
+    }
+    open.push((file, fasta));
+}
+
+/// Opens a FASTA file with its own index: beside it, or in a folder beside the sequence index, or in memory.
+pub(super) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: &dyn Watch) -> Result<Fasta> {
+    let options = OpenOptions { force, ..OpenOptions::default() };
+    let part = index.map(|index| part_path(path, index));
+    let kept = OpenOptions { build: false, ..options.clone() };
+    if !force {
+        for place in [None, part.clone()] {
+            if place.as_ref().is_some_and(|place| !place.exists()) {
+                continue;
+            }
+            match Fasta::open_watched(path, &OpenOptions { index: place, ..kept.clone() }, watch) {
+                Err(Error::Stale { .. } | Error::Format { .. }) => {}
+                opened => return opened,
+            }
+        }
+    }
+    let elsewhere = part
+        .filter(|_| !can_write(&beside(path, ".sidx")))
+        .filter(|part| part.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok()) && can_write(part));
+    Fasta::open_watched(path, &OpenOptions { index: elsewhere, ..options }, watch)
+}
+
+fn can_write(path: &Path) -> bool {
+    WholeFile::create(path).is_ok()
+}
+
+/// Where a file's own index lies if it can't lie beside the file. Files of one name lie in many folders.
+fn part_path(path: &Path, index: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().unwrap_or(path);
+    let hash = xxh3_64(folder.as_os_str().as_encoded_bytes());
+    beside(index, ".parts").join(format!("{name}.{hash:016x}.sidx"))
+}
