@@ -1,23 +1,36 @@
-"""Samplers whose position can be saved: with any loader, over any map-style dataset, at any batch."""
+"""Loaders that read ahead, and samplers whose position can be saved."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch.utils.data import Sampler, default_collate
+import torch
+from torch.utils.data import DataLoader, IterableDataset, Sampler, default_collate
 
 from seekset.datasets.columns import Columns
 from seekset.datasets.order import Order
+from seekset.packing import PackingStream, VarlenCollator
 from seekset.position import HasEpoch, Position
+from seekset.workers import cuda_safe_worker_init, refuse_cuda_in_worker
 from seekset.world import Share, World, detect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Sized
+    from collections.abc import Callable, Iterator, Sequence, Sized
 
     from seekset.position import Clock
     from seekset.world import Even
 
-__all__ = ["ResumableBatchSampler", "ResumableSampler", "collate"]
+__all__ = [
+    "PackingStream",
+    "ResumableBatchSampler",
+    "ResumableSampler",
+    "VarlenCollator",
+    "collate",
+    "create_async_dataloader",
+    "cuda_safe_worker_init",
+    "refuse_cuda_in_worker",
+]
 
 _T = TypeVar("_T")
 
@@ -143,6 +156,100 @@ def collate(items: Sequence[Any]) -> Any:
     other datasets, and those that a ``transform`` made, are collated as torch does.
     """
     return items.columns if isinstance(items, Columns) else default_collate(items)
+
+
+def create_async_dataloader(
+    dataset: Any,
+    num_workers: int = 2,
+    collator: Callable[[Any], Any] | None = None,
+    *,
+    prefetch_factor: int = 2,
+    pin_memory: bool | None = None,
+    stateful: bool = False,
+    multiprocessing_context: Any = "spawn",
+    persistent_workers: bool = True,
+    worker_init_fn: Callable[[int], object] | None = None,
+    **options: Any,
+) -> DataLoader[Any]:
+    """A loader of whole batches whose workers read ahead and stay from epoch to epoch.
+
+    A dataset that yields whole batches (``yields_batches`` is true for it, as for ``PackingStream``) is taken as it is.
+    Of any other, map style or iterable, the items are packed: a :class:`VarlenCollator` must be given, and a
+    :class:`PackingStream` is put around the dataset. Nothing is lost at the end, and batches need not be flushed.
+
+    Args:
+        dataset: What to read.
+        num_workers: Worker processes; with 0, everything is done in this one.
+        collator: What makes a batch of a list of items.
+        prefetch_factor: Batches that each worker reads ahead.
+        pin_memory: Whether tensors are put into pinned memory; if not given, where there is CUDA.
+        stateful: Whether the loader is ``torchdata``'s ``StatefulDataLoader``, which resumes at every batch.
+        multiprocessing_context: How workers are started. ``"fork"`` is quicker, and wrong where CUDA is in use.
+        persistent_workers: Whether workers stay from epoch to epoch.
+        worker_init_fn: Called in each worker after :func:`cuda_safe_worker_init`.
+        options: Whatever else the loader takes.
+
+    >>> from seekset.datasets import SequenceDataset
+    >>> collator = VarlenCollator("esm", max_tokens_per_batch=48)
+    >>> loader = create_async_dataloader(SequenceDataset("proteins.fa"), num_workers=0, collator=collator)
+    >>> [(batch["sequence_ids"], len(batch["input_ids"])) for batch in loader]
+    [(['seq_1', 'seq_3'], 42), (['seq_2'], 18)]
+    """
+    workers: dict[str, Any] = {}
+    if num_workers > 0:
+        init = cuda_safe_worker_init if worker_init_fn is None else partial(_init_worker, then=worker_init_fn)
+        workers = {
+            "prefetch_factor": prefetch_factor,
+            "persistent_workers": persistent_workers,
+            "multiprocessing_context": multiprocessing_context,
+            "worker_init_fn": init,
+        }
+    return _loader_class(stateful=stateful)(
+        _in_batches(dataset, collator),
+        batch_size=None,
+        collate_fn=_as_it_is if collator is None else collator,
+        num_workers=num_workers,
+        pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
+        **workers,
+        **options,
+    )
+
+
+def _in_batches(dataset: Any, collator: Any) -> Any:
+    """The dataset as a stream of whole batches."""
+    if getattr(dataset, "yields_batches", False):
+        return dataset
+    if not isinstance(collator, VarlenCollator):
+        kind = "none was given" if collator is None else f"not {type(collator).__name__}"
+        raise TypeError(
+            f"{type(dataset).__name__} yields items, not batches: give a VarlenCollator to pack them with, {kind}"
+        )
+    if not isinstance(dataset, IterableDataset):
+        from seekset.datasets.stream import Stream
+
+        dataset = Stream(dataset)
+    return PackingStream(dataset, collator.max_tokens_per_batch, collator.cost)
+
+
+def _loader_class(*, stateful: bool) -> Any:
+    if not stateful:
+        return DataLoader
+    try:
+        from torchdata.stateful_dataloader import StatefulDataLoader
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "stateful=True needs torchdata's StatefulDataLoader: pip install torchdata", name=error.name
+        ) from error
+    return StatefulDataLoader
+
+
+def _init_worker(worker_id: int, then: Callable[[int], object]) -> None:
+    cuda_safe_worker_init(worker_id)
+    then(worker_id)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 def clock_of(data: object) -> Clock:

@@ -77,14 +77,24 @@ class Position:
         """Epoch, position and setting, as JSON has them; a position that is given must lie within the length."""
         if position is not None and length is not None:
             position = _checked_position(position, length)
-        at = self._at if self._pending is None else self._pending
-        if self._pending is None and at[0] != self._clock.epoch:
-            at = (self._clock.epoch, 0, 0)
+        if self._pending is not None or self._at[0] != self._clock.epoch:
+            return self._state(*self._upcoming, position)
+        return self._state(*self._at, position)
+
+    def upcoming_state(self) -> dict[str, Any]:
+        """The state with which the next iteration starts: what was loaded, or the start of the epoch."""
+        return self._state(*self._upcoming)
+
+    @property
+    def _upcoming(self) -> tuple[int, int, int]:
+        return (self._clock.epoch, 0, 0) if self._pending is None else self._pending
+
+    def _state(self, epoch: int, position: int, parts: int, given: int | None = None) -> dict[str, Any]:
         return {
             "version": VERSION,
-            "epoch": at[0],
-            "position": at[1] if position is None else position,
-            **({} if self._part is None else {self._part: at[2]}),
+            "epoch": epoch,
+            "position": position if given is None else given,
+            **({} if self._part is None else {self._part: parts}),
             **self._setting,
         }
 

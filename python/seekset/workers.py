@@ -66,6 +66,7 @@ def _refuse(fault: str | None) -> None:
 
 
 def _forked_with_cuda() -> bool:
-    # torch has no public word for it; where it has none at all, it finds out by itself when CUDA is used.
+    # torch has no public word for it. It calls a fork bad after a mere look for GPUs, too; its flag, which a child
+    # inherits, tells whether CUDA was in use.
     bad_fork: Any = getattr(torch.cuda, "_is_in_bad_fork", None)
-    return bad_fork is not None and bool(bad_fork())
+    return bad_fork is not None and bool(bad_fork()) and bool(getattr(torch.cuda, "_initialized", False))

@@ -58,7 +58,14 @@ class SharedStream(HasEpoch, IterableDataset[_T], Generic[_T]):
 
     def state_dict(self) -> dict[str, Any]:
         """Epoch and position of this process, as JSON has them."""
-        return {**self._position.state(), "workers": self._of_worker().world.workers}
+        return self._with_data(self._position.state())
+
+    def upcoming_state(self) -> dict[str, Any]:
+        """The state with which the next iteration of this process starts, however far the last one came."""
+        return self._with_data(self._position.upcoming_state())
+
+    def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {**state, "workers": self._of_worker().world.workers}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one."""
@@ -138,10 +145,9 @@ class Stream(SharedStream[_T]):
             return cast("Sequence[_T]", self.data.__getitems__(places))
         return [self.data[place] for place in places]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Epoch and position of this process, as JSON has them, and the dataset's own state."""
+    def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:
         data = {"data": self.data.state_dict()} if hasattr(self.data, "state_dict") else {}
-        return {**super().state_dict(), **data}
+        return {**super()._with_data(state), **data}
 
     def _load_data(self, state: dict[str, Any]) -> None:
         if hasattr(self.data, "load_state_dict"):
