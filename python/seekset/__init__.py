@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seekset._core import Permutation, reverse_complement, set_threads, threads
+    from seekset._core import BalancedOrder, Permutation, reverse_complement, set_threads, threads
     from seekset.batch import Batch, NestedBatch
     from seekset.compression import decompress_tfrecord
     from seekset.encoding import encode_example, encode_sequence_example
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from seekset.fai import FaiRecord, faidx, read_fai
     from seekset.fasta import Fasta
+    from seekset.plan import Plan, PlannedBatch, RankShare
     from seekset.record import FastaRecord
     from seekset.sequences import (
         PackedSequences,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
 # pays for neither numpy nor the extension module.
 _HOMES = {
+    "BalancedOrder": "seekset._core",
     "Batch": "seekset.batch",
     "CorruptRecordError": "seekset.errors",
     "DuplicateIdError": "seekset.errors",
@@ -76,6 +78,9 @@ _HOMES = {
     "PackedSequences": "seekset.sequences",
     "PaddedSequences": "seekset.sequences",
     "Permutation": "seekset._core",
+    "Plan": "seekset.plan",
+    "PlannedBatch": "seekset.plan",
+    "RankShare": "seekset.plan",
     "SeeksetError": "seekset.errors",
     "SeeksetWarning": "seekset.errors",
     "SequenceEntry": "seekset.sequences",
@@ -109,6 +114,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BalancedOrder",
     "Batch",
     "CorruptRecordError",
     "DuplicateIdError",
@@ -123,6 +129,9 @@ __all__ = [
     "PackedSequences",
     "PaddedSequences",
     "Permutation",
+    "Plan",
+    "PlannedBatch",
+    "RankShare",
     "SeeksetError",
     "SeeksetWarning",
     "SequenceEntry",
