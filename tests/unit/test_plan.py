@@ -447,8 +447,8 @@ def test_spawned_workers_share_the_pages_of_a_plan(run, tmp_path):
             assert tokens == plan.total_tokens
             print(grown)
     """
-    # In kB. The plan has 16 MB.
-    assert int(run(program)) < 2000
+    # In kB. The plan has 16 MB; the allocator keeps a few of its own.
+    assert int(run(program)) < 6000
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
