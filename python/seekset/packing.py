@@ -167,7 +167,8 @@ class PackingStream(IterableDataset[list[Any]]):
         self.max_tokens = _from_one(max_tokens, "max_tokens")
         self._cost = cost
         self._items = _from_one(buffer_items, "buffer_items")
-        self._tokens = _from_one(64 * self.max_tokens if buffer_tokens is None else buffer_tokens, "buffer_tokens")
+        buffer_tokens = min(64 * self.max_tokens, _MOST_TOKENS) if buffer_tokens is None else buffer_tokens
+        self._tokens = _from_one(buffer_tokens, "buffer_tokens")
         # The stream's state where the buffer began, what had stayed, batches delivered; None where nothing is held.
         self._at: _State | None = None
         self._pending: _State | None = None

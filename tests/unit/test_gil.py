@@ -11,6 +11,7 @@ TICKS = """
     import json, sys, threading, time
     import numpy as np
     import seekset
+    from seekset import _core
 
     sys.setswitchinterval(1000)
     seekset.set_threads(int(sys.argv[1]))
@@ -33,6 +34,7 @@ TICKS = """
     records = open("x.tfrecord", "rb").read()
     threading.Thread(target=tick, daemon=True).start()
     fa = seekset.Fasta("x.fa", index="first.sidx")
+    stream = _core.FastaStream("x.fa")
     tf = seekset.TFRecordFile("x.tfrecord", verify="full")
     payloads = [seekset.encode_example({"x": np.arange(1000)})] * 1000
     works = {
@@ -46,6 +48,7 @@ TICKS = """
         "fetch_many": lambda: fa.fetch_many([0]),
         "sequence": lambda: fa["a"].sequence,
         "reverse complement": lambda: fa["a"].reverse_complement(),
+        "stream": lambda: stream.records(0, 10),
         "index of records": lambda: seekset.create_tfrecord_index("x.tfrecord", "x.idx", verify="full"),
         "index of bytes": lambda: seekset.index_tfrecord_bytes(records, verify="full"),
         "records": lambda: tf.get_many(range(len(tf))),

@@ -79,6 +79,7 @@ def test_arguments_that_are_none_are_refused():
     for options in ({"max_tokens": 0}, {"buffer_items": 0}, {"buffer_tokens": 0}):
         with pytest.raises(ValueError, match=f"{next(iter(options))} must be from 1"):
             PackingStream([], **{"max_tokens": 8, "cost": as_cost, **options})
+    assert list(PackingStream([5], 2**31 - 1, as_cost)) == [[5]]
 
 
 # --- the contract of all streams --------------------------------------------------------------------------------------
