@@ -118,7 +118,7 @@ class StreamConformance:
             assert self.keys(next(batches)) == expected
             states.append(loader.state_dict())
         # With workers, a fresh loader takes its time: the first, the middle, the last but one.
-        places = range(len(whole) - 1) if workers == 0 else sorted({0, len(whole) // 2, len(whole) - 2})
+        places = range(len(whole) - 1) if workers == 0 else sorted({0, (len(whole) - 1) // 2, len(whole) - 2})
         for place in places:
             assert self.resumed(states[place], workers, streamed) == whole[place + 1 :], f"after {place + 1} batches"
         assert next(batches, None) is None

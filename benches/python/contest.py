@@ -104,6 +104,10 @@ class DisagreementError(Exception):
     """Contestants gave different answers, so their times say nothing."""
 
 
+class NotColdError(Exception):
+    """A file could not be dropped from the page cache, so that nothing cold can be measured."""
+
+
 def digest(*parts: bytes | memoryview) -> str:
     """One short text for many bytes. Where a part ends makes a difference."""
     lengths = repr([memoryview(part).nbytes for part in parts]).encode()
@@ -181,9 +185,12 @@ class _Process:
     def _ask(self, at_least: float | None) -> Any:
         try:
             self._pipe.send(at_least)
-            return self._pipe.recv()
+            answer = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise RuntimeError(f"{self._name} failed, as reported above") from None
+        if isinstance(answer, NotColdError):
+            raise answer
+        return answer
 
 
 @contextmanager
@@ -199,7 +206,10 @@ def _take_part(enter: Callable[[], Task], pipe: Any) -> None:
             at_least = pipe.recv()
         except EOFError:
             return
-        pipe.send(_first_run(task) if at_least is None else _median_run(task, at_least))
+        try:
+            pipe.send(_first_run(task) if at_least is None else _median_run(task, at_least))
+        except NotColdError as error:
+            pipe.send(error)
 
 
 def _first_run(task: Task) -> Answers:

@@ -64,10 +64,10 @@ def make(size: Size) -> None:
     size.folder.mkdir(parents=True, exist_ok=True)
     for path, blocks in ((size.proteins_path, _protein_blocks), (size.genome_path, _contig_blocks)):
         if not path.exists():
-            _write(path, blocks(size))
+            write(path, blocks(size))
 
 
-def _write(path: Path, blocks) -> None:
+def write(path: Path, blocks) -> None:
     """Write a file that is either whole or not there. It is synced, so that its pages can be dropped from the cache."""
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
@@ -81,10 +81,10 @@ def _write(path: Path, blocks) -> None:
 def _protein_blocks(size: Size):
     rng = np.random.default_rng(_SEED)
     for first in range(0, size.proteins, _AT_ONCE):
-        yield _proteins(rng, np.arange(first, min(first + _AT_ONCE, size.proteins)))
+        yield proteins(rng, np.arange(first, min(first + _AT_ONCE, size.proteins)))
 
 
-def _proteins(rng: np.random.Generator, numbers: np.ndarray) -> np.ndarray:
+def proteins(rng: np.random.Generator, numbers: np.ndarray) -> np.ndarray:
     """Records in FASTA: letters everywhere, then line ends and headers laid over them."""
     lengths = np.clip(rng.lognormal(np.log(350), 0.6, len(numbers)), 20, 35_000).astype(np.int64)
     kinds = rng.integers(0, len(_NAMES), len(numbers))

@@ -178,6 +178,7 @@ def cold_index(size: Size) -> Contest:
             Contestant("pyfastx", partial(index.pyfastx_fxi, path, cold=True)),
             Contestant("seekset, its own .sidx", partial(index.seekset_sidx, path, cold=True)),
         ],
+        fresh=True,  # what another process maps can't be dropped
         section="Cold page cache",
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contest import Answers, Task, digest
+from contest import Answers, NotColdError, Task, digest
 
 
 def seekset_fai(path: Path, threads: int | None = None, *, cold: bool = False) -> Task:
@@ -107,7 +107,7 @@ def _remove_and_drop(index: Path, path: Path) -> None:
         except BlockingIOError:
             return
     if still_there:
-        raise RuntimeError(f"{path} stays in the page cache, so nothing cold can be measured")
+        raise NotColdError(f"{path.name} stays in the page cache")
 
 
 def _fai_answers(fai: Path) -> Answers:

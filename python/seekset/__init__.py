@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from seekset.fai import FaiRecord, faidx, read_fai
     from seekset.fasta import Fasta
+    from seekset.ledger import Ledger
     from seekset.plan import Plan, PlannedBatch, RankShare
     from seekset.record import FastaRecord
     from seekset.sequences import (
@@ -72,6 +73,7 @@ _HOMES = {
     "FastaRecord": "seekset.record",
     "Feature": "seekset.examples",
     "FormatError": "seekset.errors",
+    "Ledger": "seekset.ledger",
     "MemoryLimitError": "seekset.errors",
     "MismatchError": "seekset.errors",
     "NestedBatch": "seekset.batch",
@@ -123,6 +125,7 @@ __all__ = [
     "FastaRecord",
     "Feature",
     "FormatError",
+    "Ledger",
     "MemoryLimitError",
     "MismatchError",
     "NestedBatch",

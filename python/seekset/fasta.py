@@ -154,6 +154,8 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
         """The rows of many ids, or of many row numbers."""
         if isinstance(keys, str):
             raise TypeError("give a list of ids, not one id")
+        if not isinstance(keys, Iterable):
+            raise TypeError(f"give a list of rows or ids, not {type(keys).__name__}")
         if isinstance(keys, Iterable) and not isinstance(keys, (np.ndarray, Sequence)):
             keys = cast("list[str | SupportsIndex]", list(keys))
         if not isinstance(keys, np.ndarray) and any(isinstance(key, str) for key in cast("Sequence[object]", keys)):

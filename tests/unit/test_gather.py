@@ -65,6 +65,16 @@ def test_an_unknown_id_is_a_key_error(fa):
         fa.gather(["r1", "r9"])
 
 
+def test_one_row_is_no_list_of_rows(fa):
+    with pytest.raises(TypeError, match="give a list of rows or ids, not int"):
+        fa.gather(3)
+
+
+def test_threads_are_not_negative():
+    with pytest.raises(ValueError, match="must not be negative, but are -1"):
+        seekset.set_threads(-1)
+
+
 def test_many_rows_keep_their_order(opened, threads):
     # More rows than are resolved on one thread, and more letters than are copied on one.
     texts = [f"{k:07d}".translate(str.maketrans("0123456789", "ACDEFGHIKL")) * (k % 5) for k in range(5000)]

@@ -5,18 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seekset.datasets.indexed import IndexBasedDataset
+    from seekset.datasets.packed import PackedBatches, PackedDataset
     from seekset.datasets.sequences import SequenceDataset
     from seekset.datasets.stream import Stream
     from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
 
 _HOMES = {
+    "IndexBasedDataset": "seekset.datasets.indexed",
+    "PackedBatches": "seekset.datasets.packed",
+    "PackedDataset": "seekset.datasets.packed",
     "SequenceDataset": "seekset.datasets.sequences",
     "Stream": "seekset.datasets.stream",
     "TFRecordDataset": "seekset.datasets.tfrecord",
     "TFRecordIterableDataset": "seekset.datasets.tfrecord",
 }
 
-__all__ = ["SequenceDataset", "Stream", "TFRecordDataset", "TFRecordIterableDataset"]
+__all__ = [
+    "IndexBasedDataset",
+    "PackedBatches",
+    "PackedDataset",
+    "SequenceDataset",
+    "Stream",
+    "TFRecordDataset",
+    "TFRecordIterableDataset",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from seekset._core import Permutation
+from seekset._core import BalancedOrder, Permutation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,13 @@ class Order:
 
     Seed and epoch lie in shared memory, so that workers which were started in one epoch see the next.
 
+    Args:
+        count: How many rows there are.
+        shuffle: Whether to permute them.
+        seed: What the permutation is drawn from, with the epoch.
+        ranks: Where neighbours are alike (batches sorted by tokens): among how many ranks these are shared out, so that
+            every rank gets one of each.
+
     >>> import numpy as np
     >>> order = Order(10, shuffle=True, seed=0)
     >>> order.rows(np.arange(10))
@@ -31,9 +38,10 @@ class Order:
     array([3, 7, 5, 0, 1, 8, 9, 2, 4, 6])
     """
 
-    def __init__(self, count: int, *, shuffle: bool = False, seed: int = 0) -> None:
+    def __init__(self, count: int, *, shuffle: bool = False, seed: int = 0, ranks: int | None = None) -> None:
         self._count = count
         self._shuffle = shuffle
+        self._ranks = ranks
         self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
         self.seed = seed
 
@@ -68,7 +76,10 @@ class Order:
         """The rows at some places."""
         if not self._shuffle:
             return places
-        return Permutation(self._count, *self._shared.tolist()).take(places)
+        seed, epoch = self._shared.tolist()
+        if self._ranks is None:
+            return Permutation(self._count, seed, epoch).take(places)
+        return BalancedOrder(self._count, self._ranks, seed, epoch).take(places)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -13,7 +13,7 @@ from seekset.workers import refuse_cuda_in_worker
 from seekset.world import Share, World, detect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from seekset.position import Clock
     from seekset.world import Even
@@ -105,7 +105,7 @@ class Stream(SharedStream[_T]):
         data: A map-style dataset. If it has an epoch (``epoch``, ``set_epoch``), that epoch is the stream's.
         even: What to do where rows don't divide by ranks: ``"none"``, ``"drop"`` or ``"pad"``.
         world: The rank and the number of ranks, found out if not given; and the worker, if it is one of several.
-        at_once: How many rows are read in one call.
+        at_once: How many rows are read in one call, at most: a dataset's ``rows_at`` may give fewer, but one at least.
 
     >>> stream = Stream("abcdefg", world=World(rank=1, size=2))
     >>> rows = iter(stream)
@@ -130,19 +130,25 @@ class Stream(SharedStream[_T]):
         return self._share.of_rank
 
     def __iter__(self) -> Iterator[_T]:
-        share, begin = self._begin()
-        for start in range(begin, len(share), self._at_once):
-            for position, row in enumerate(self._rows(share, start), start + 1):
+        share, position = self._begin()
+        while position < len(share):
+            # As many as were asked for, or fewer where those are long.
+            for row in self._rows(share, position):
+                self._note(position, row)
+                position += 1
                 self._position.advance(position)
                 if row is not SKIPPED:
                     yield row
 
-    def _rows(self, share: Share, start: int) -> Sequence[_T]:
+    def _note(self, position: int, row: _T) -> None:
+        """Take note of a row that is about to be delivered: a place for subclasses."""
+
+    def _rows(self, share: Share, start: int) -> Iterable[_T]:
         places: list[int] = share.places(start, start + self._at_once).tolist()
         if hasattr(self.data, "rows_at"):
-            return cast("Sequence[_T]", self.data.rows_at(places))
+            return cast("Iterable[_T]", self.data.rows_at(places))
         if hasattr(self.data, "__getitems__"):
-            return cast("Sequence[_T]", self.data.__getitems__(places))
+            return cast("Iterable[_T]", self.data.__getitems__(places))
         return [self.data[place] for place in places]
 
     def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:

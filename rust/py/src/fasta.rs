@@ -308,8 +308,12 @@ pub fn reverse_complement<'py>(py: Python<'py>, letters: &str) -> PyResult<Bound
 
 /// Sets how many threads scans and gathers use; 0 asks `SEEKSET_THREADS` or takes one per core.
 #[pyfunction]
-pub fn set_threads(threads: usize) {
+pub fn set_threads(threads: isize) -> PyResult<()> {
+    let Ok(threads) = usize::try_from(threads) else {
+        return Err(PyValueError::new_err(format!("threads must not be negative, but are {threads}")));
+    };
     core_threads::set_threads(threads);
+    Ok(())
 }
 
 /// How many threads scans and gathers use.

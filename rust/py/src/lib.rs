@@ -7,6 +7,7 @@ mod errors;
 mod example;
 mod fasta;
 mod gather;
+mod ledger;
 mod payloads;
 mod permutation;
 mod plan;
@@ -31,6 +32,8 @@ mod _core {
     use crate::example::{ExampleSchema, decode_example, decode_examples, infer_features};
     #[pymodule_export]
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
+    #[pymodule_export]
+    use crate::ledger::digest_rows;
     #[pymodule_export]
     use crate::permutation::Permutation;
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! `Permutation` in Python.
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use seekset_core::plan;
 
@@ -20,7 +20,10 @@ pub struct Permutation {
 impl Permutation {
     #[new]
     #[pyo3(signature = (n, seed=0, epoch=0))]
-    fn new(py: Python<'_>, n: u64, seed: u64, epoch: u64) -> PyResult<Self> {
+    fn new(py: Python<'_>, n: i128, seed: u64, epoch: u64) -> PyResult<Self> {
+        let n = u64::try_from(n).map_err(|_| {
+            PyValueError::new_err(format!("a permutation has from 0 to 2^63 rows, but {n} were asked for"))
+        })?;
         Ok(Self { inner: plan::Permutation::new(n, seed, epoch).or_raise(py)?, seed, epoch })
     }
 

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod balanced;
 pub mod batch;
+pub mod ledger;
 mod order;
 pub mod packing;
 pub mod permutation;

@@ -1,0 +1,103 @@
+"""The sequences of an index as text, in the order of the rows asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, SupportsIndex
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from seekset.datasets.stream import Stream
+from seekset.rows import row_number, row_numbers
+from seekset.sequences import SequenceIndex
+from seekset.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["IndexBasedDataset"]
+
+# Read in one call: enough for reads of one file to be sorted, and little enough for the first item to come at once.
+_ROWS_AT_ONCE = 256
+_LETTERS_AT_ONCE = 16 << 20
+
+
+class IndexedSequences(Dataset[dict[str, str]]):
+    """Sequences by their place in ``indices``. Map style."""
+
+    def __init__(self, index: SequenceIndex, indices: NDArray[np.int64], max_length: int | None) -> None:
+        self.index = index
+        self.max_length = max_length
+        self._indices = indices
+        self._files = [str(file) for file in index.files]
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these sequences from others."""
+        return self.index.fingerprint
+
+    def __getitem__(self, place: int) -> dict[str, str]:
+        return self._read(self._indices[[row_number(place, len(self))]])[0]
+
+    def __getitems__(self, places: Sequence[int]) -> list[dict[str, str]]:
+        """The sequences at many places, in that order, with one call."""
+        return self._read(self._indices[row_numbers(places, len(self))])
+
+    def rows_at(self, places: Sequence[int]) -> list[dict[str, str]]:
+        """Those at the first few places: as many as don't take much memory, and one at least."""
+        rows = self._indices[places]
+        letters = self.index.lengths[rows]
+        if self.max_length is not None:
+            letters = np.minimum(letters, self.max_length)
+        fit = int(np.searchsorted(np.cumsum(letters), _LETTERS_AT_ONCE, side="right"))
+        return self._read(rows[: max(fit, 1)])
+
+    def _read(self, rows: NDArray[np.int64]) -> list[dict[str, str]]:
+        letters = self.index.fetch_many(rows, max_length=self.max_length)
+        files = (self._files[number] for number in self.index.file_numbers[rows].tolist())
+        columns = zip(self.index.ids(rows), letters, files, strict=True)
+        return [{"id": name, "sequence": sequence, "file": file} for name, sequence, file in columns]
+
+
+class IndexBasedDataset(Stream[dict[str, str]]):
+    """Sequences of an index, in exactly the order of ``indices``, as dicts of ``id``, ``sequence`` and ``file``.
+
+    Rows come a few at a time, read file by file, so that the first is there at once and memory stays the same however
+    many there are. A loader's workers get every n-th of them.
+
+    Args:
+        index: A sequence index, or its path, in either form.
+        indices: Rows of the index, such as :func:`seekset.get_worker_indices` gives a rank.
+        max_length: The most letters of a sequence; ``None`` for all.
+
+    >>> index = SequenceIndex.create(["proteins.fa"], "proteins.sidx")
+    >>> [item["id"] for item in IndexBasedDataset("proteins.sidx", [2, 0])]
+    ['seq_3', 'seq_1']
+    """
+
+    data: IndexedSequences
+
+    def __init__(
+        self,
+        index: str | os.PathLike[str] | SequenceIndex,
+        indices: Iterable[SupportsIndex] | ArrayLike,
+        max_length: int | None = 1024,
+    ) -> None:
+        if max_length is not None and max_length < 0:
+            raise ValueError(f"max_length must not be negative, but is {max_length}")
+        opened = index if isinstance(index, SequenceIndex) else SequenceIndex.load(index)
+        opened.check_files()
+        rows = row_numbers(indices, len(opened))
+        # The rows are a rank's share already: only its workers share them out.
+        super().__init__(IndexedSequences(opened, rows, max_length), world=World(), at_once=_ROWS_AT_ONCE)
+
+    @property
+    def index(self) -> SequenceIndex:
+        """The index they are of."""
+        return self.data.index
