@@ -17,6 +17,7 @@ _COMMANDS = {
     "faidx": "seekset.cli.faidx",
     "get": "seekset.cli.get",
     "index": "seekset.cli.index",
+    "plan": "seekset.cli.plan",
     "stats": "seekset.cli.stats",
     "tfrecord": "seekset.cli.tfrecord",
     "tfrecord-index": "seekset.cli.tfrecord_index",
