@@ -364,7 +364,16 @@ def test_help_imports_neither_numpy_nor_the_extension(run):
 def test_help_lists_every_command_with_a_line_about_it(cli):
     lines = cli("--help").stdout.splitlines()
     commands = [line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :]]
-    assert [name for name, _ in commands] == ["demo", "faidx", "get", "index", "stats", "tfrecord", "tfrecord-index"]
+    assert [name for name, _ in commands] == [
+        "demo",
+        "faidx",
+        "get",
+        "index",
+        "plan",
+        "stats",
+        "tfrecord",
+        "tfrecord-index",
+    ]
     assert all(len(text) > 20 for _, text in commands)
 
 
