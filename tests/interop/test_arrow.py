@@ -1,10 +1,13 @@
 """Beside pyarrow and polars: an index is an Arrow file, which they open as it is."""
 
+import json
+
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import reference
+import seekset
 
 LONG = "ACGTTGCAAC" * 14_000
 # even, CRLF, uneven, empty, uneven over more than 64 KiB
@@ -98,3 +101,39 @@ def test_an_empty_index_is_an_arrow_file_too(opened):
     table.validate(full=True)
     assert table.num_rows == 0
     assert pl.read_ipc(index).height == 0
+
+
+SEQUENCES = {
+    "id": ["b", "a", "é"],
+    "length": [5, 2, 2],
+    "file": [1, 0, 0],
+    "row": [0, 0, 1],
+    "byte_offset": [0, 0, 6],
+}
+
+
+@pytest.fixture
+def sequences(write, tmp_path):
+    files = [write(">a\nMK\n>é\nMK\n".encode(), "1.fa"), write(b">b\nMKVLA\n", "2.fa")]
+    return seekset.create_sequence_index(files, tmp_path / "all.sidx")
+
+
+def test_pyarrow_opens_a_sequence_index_without_a_copy(sequences):
+    with pa.memory_map(str(sequences)) as file:
+        before = pa.total_allocated_bytes()
+        table = pa.ipc.open_file(file).read_all()
+        assert pa.total_allocated_bytes() == before
+        table.validate(full=True)
+        assert {name: table[name].to_pylist() for name in SEQUENCES} == SEQUENCES
+        assert [str(field.type) for field in table.schema] == [
+            "large_string", "uint64", "uint32", "uint64", "uint64", "uint32", "uint32",
+        ]  # fmt: skip
+        assert table.schema.metadata[b"seekset.kind"] == b"sequences"
+        files = json.loads(table.schema.metadata[b"seekset.files"])
+        assert [file["size"] for file in files] == [13, 9]
+
+
+def test_polars_reads_a_sequence_index(sequences):
+    frame = pl.read_ipc(sequences)
+    assert frame.select(list(SEQUENCES)).to_dict(as_series=False) == SEQUENCES
+    assert frame.group_by("file").agg(pl.col("length").sum()).sort("file")["length"].to_list() == [4, 5]

@@ -7,6 +7,8 @@ import sys
 import pysam
 import pytest
 
+import seekset
+
 PROTEINS = b">seq_1 one\nMTKIALSDFG\nHKQWE\n>seq_2\nMKV\n>seq:3-4\nACGTN\n"
 
 
@@ -55,8 +57,69 @@ def test_index_goes_where_it_is_told(cli, proteins, tmp_path):
     assert not (tmp_path / "p.fa.sidx").exists()
 
 
-def test_one_output_for_two_files_is_a_usage_error(cli, proteins):
-    assert cli("index", "-o", "x.sidx", "p.fa", "p.fa").returncode == 2
+def test_one_output_for_several_files_is_a_sequence_index(cli, proteins, tmp_path):
+    (tmp_path / "q.fa").write_bytes(b">a\nACGTACG\n")
+    done = cli("index", "--verify", "-o", "x.sidx", "p.fa", "q.fa")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "index\tfiles\tsequences\ttokens\tshortest\tmedian\tlongest",
+        "x.sidx\t2\t4\t30\t3\t6.0\t15",
+    ]
+    index = seekset.SequenceIndex.load(tmp_path / "x.sidx")
+    assert index.ids(range(4)) == ["seq_1", "a", "seq:3-4", "seq_2"]
+    assert (tmp_path / "p.fa.sidx").exists()
+
+
+def test_a_sequence_index_is_json_if_its_name_says_so(cli, proteins, tmp_path):
+    facts = json.loads(cli("index", "--json", "-o", "x.json", "p.fa").stdout)
+    assert facts == {
+        "index": "x.json",
+        "files": 1,
+        "sequences": 3,
+        "tokens": 23,
+        "shortest": 3,
+        "median": 5.0,
+        "longest": 15,
+    }
+    assert json.loads((tmp_path / "x.json").read_text())["total_tokens"] == 23
+
+
+def test_a_sequence_index_of_one_file_is_made_if_asked(cli, proteins, tmp_path):
+    assert cli("index", "-q", "--sequences", "-o", "x.sidx", "p.fa").stdout == ""
+    assert len(seekset.SequenceIndex.load(tmp_path / "x.sidx")) == 3
+    done = cli("index", "-o", "x.sidx", "p.fa")
+    assert done.returncode == 1
+    assert "an index over many FASTA files" in done.stderr
+
+
+def test_a_sequence_index_that_is_made_anew_says_why(cli, proteins):
+    cli("index", "-o", "x.json", "p.fa")
+    proteins.write_bytes(PROTEINS + b">new\nM\n")
+    assert "made anew" in cli("index", "-o", "x.json", "p.fa").stderr
+    proteins.write_bytes(PROTEINS)
+    assert cli("index", "-q", "-o", "x.json", "p.fa").stderr == ""
+
+
+def test_ids_of_two_records_are_refused_if_asked(cli, proteins, tmp_path):
+    (tmp_path / "q.fa").write_bytes(b">seq_2\nACGTACG\n")
+    done = cli("index", "--unique", "-o", "x.sidx", "p.fa", "q.fa")
+    assert done.returncode == 1
+    assert "id 'seq_2' names two records" in done.stderr
+    assert "q.fa" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--sequences", "p.fa"], ["--unique", "p.fa"], ["--unique", "-o", "x.sidx", "p.fa"]])
+def test_options_of_sequence_indexes_are_for_sequence_indexes(cli, proteins, words):
+    assert cli("index", *words).returncode == 2
+
+
+def test_a_bad_file_keeps_a_sequence_index_from_being_made(cli, proteins, tmp_path):
+    (tmp_path / "bad.fa").write_bytes(b">a\nA\0C\n")
+    for bad in ("bad.fa", "missing.fa", "p.fa"):
+        done = cli("index", "-o", "x.sidx", "p.fa", bad)
+        assert done.returncode == 1
+        assert bad in done.stderr
+        assert not (tmp_path / "x.sidx").exists()
 
 
 def test_index_into_a_folder_that_is_not_there_is_an_error(cli, proteins):

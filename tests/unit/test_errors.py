@@ -32,6 +32,16 @@ def test_the_message_of_a_missing_file_is_that_of_open(tmp_path):
     assert str(error.value) == str(expected.value)
 
 
+def test_a_missing_file_behind_an_index_is_a_file_not_found_error_with_the_index(write, tmp_path):
+    index = seekset.SequenceIndex.create([write(GOOD)], tmp_path / "all.sidx")
+    (tmp_path / "x.fa").unlink()
+    with pytest.raises(FileNotFoundError) as error:
+        index.check_files()
+    assert error.value.errno == errno.ENOENT
+    assert os.fspath(error.value.filename) == str(tmp_path / "x.fa")
+    assert error.value.strerror == f"No such file or directory; the index {tmp_path / 'all.sidx'} is about it"
+
+
 def test_a_folder_is_a_real_is_a_directory_error(tmp_path):
     for io in ("mmap", "pread"):
         with pytest.raises(IsADirectoryError) as error:
@@ -90,6 +100,15 @@ def test_an_index_that_does_not_fit_is_a_stale_index_error(write):
 def test_an_id_of_two_records_is_a_duplicate_id_error(write):
     with pytest.raises(seekset.DuplicateIdError, match=r"x\.fa: id 'a' names two records"):
         seekset.Fasta(write(b">a\nA\n>a\nC\n"))
+
+
+def test_an_id_of_two_records_of_two_files_is_a_duplicate_id_error(write):
+    files = [write(b">a\nAC\n", "x.fa"), write(b">b\nA\n>a\nC\n", "y.fa")]
+    message = (
+        r"id 'a' names two records, one in .*x\.fa: record 0, byte 0, and one in .*y\.fa: record 1, byte 5; rename"
+    )
+    with pytest.raises(seekset.DuplicateIdError, match=message):
+        seekset.SequenceIndex.create(files, duplicates="error")
 
 
 def test_a_feature_that_is_not_what_was_asked_for_is_a_mismatch_error():

@@ -36,6 +36,7 @@ TICKS = """
     fa = seekset.Fasta("x.fa", index="first.sidx")
     stream = _core.FastaStream("x.fa")
     tf = seekset.TFRecordFile("x.tfrecord", verify="full")
+    sequences = seekset.SequenceIndex.create(["x.fa"])
     payloads = [seekset.encode_example({"x": np.arange(1000)})] * 1000
     works = {
         "scan": lambda: seekset.Fasta("x.fa"),
@@ -49,6 +50,10 @@ TICKS = """
         "sequence": lambda: fa["a"].sequence,
         "reverse complement": lambda: fa["a"].reverse_complement(),
         "stream": lambda: stream.records(0, 10),
+        "a sequence index": lambda: seekset.SequenceIndex.create(["x.fa"], force=True),
+        "packed": lambda: sequences.packed([0, 0], "esm"),
+        "padded": lambda: sequences.padded([0, 0], "esm"),
+        "letters of sequences": lambda: sequences.fetch_many([0]),
         "index of records": lambda: seekset.create_tfrecord_index("x.tfrecord", "x.idx", verify="full"),
         "index of bytes": lambda: seekset.index_tfrecord_bytes(records, verify="full"),
         "records": lambda: tf.get_many(range(len(tf))),

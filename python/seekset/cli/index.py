@@ -11,25 +11,54 @@ from seekset.cli.terminal import amount, progress_bar, say, show_faults, show_ta
 
 if TYPE_CHECKING:
     from seekset.indexing import IndexReport
+    from seekset.sequences import SequenceIndex
 
 
 @click.command(name="index")
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", type=PATH, help="Where to write the index (one file only).")
+@click.option("-o", "--output", type=PATH, help="Where to write the index.")
+@click.option("--sequences", is_flag=True, help="Make a sequence index at -o of one FILE, too.")
+@click.option(
+    "--unique", is_flag=True, help="Refuse to make a sequence index of FILES in which two records have one id."
+)
 @click.option("-f", "--force", is_flag=True, help="Build indexes anew even if they fit.")
 @click.option("--verify", is_flag=True, help="Read the finished indexes through and compare all checksums.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per file, or per sequence index.")
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
-def command(files: tuple[str, ...], output: str | None, force: bool, verify: bool, as_json: bool, quiet: bool) -> None:
+def command(
+    files: tuple[str, ...],
+    output: str | None,
+    sequences: bool,
+    unique: bool,
+    force: bool,
+    verify: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Index FASTA files (plain or bgzip).
 
     Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are. A file that can't be
     indexed does not keep the others from theirs.
+
+    With -o and several FILES, a sequence index is written there as well: one list of all records, the longest first. It
+    is JSON, which people can read, if the path ends in .json, and Arrow if not. With -o and one FILE, its own index
+    goes there, unless --sequences is given or the path ends in .json.
     """
+    if sequences and output is None:
+        raise click.UsageError("--sequences needs -o, which says where the index goes")
+    if output is not None and (sequences or len(files) > 1 or output.lower().endswith(".json")):
+        _index_sequences(files, output, unique=unique, force=force, verify=verify, as_json=as_json, quiet=quiet)
+        return
+    if unique:
+        raise click.UsageError("--unique is for sequence indexes: give -o and several files, or --sequences")
+    _index_each(files, output, force=force, verify=verify, as_json=as_json, quiet=quiet)
+
+
+def _index_each(
+    files: tuple[str, ...], output: str | None, *, force: bool, verify: bool, as_json: bool, quiet: bool
+) -> None:
     from seekset.indexing import IndexFault, IndexReport, index_files
 
-    if output is not None and len(files) > 1:
-        raise click.UsageError("-o names one index, but several files were given")
     with progress_bar("indexing", quiet=quiet or as_json) as tell:
         found = list(index_files(files, index=output, force=force, verify=verify, progress=tell))
     found.sort(key=lambda one: files.index(str(one.path)) if str(one.path) in files else 0)
@@ -46,6 +75,46 @@ def command(files: tuple[str, ...], output: str | None, force: bool, verify: boo
         if report.remark is not None:
             say(f"{report.path}: {report.remark}")
     show_faults(faults)
+
+
+def _index_sequences(
+    files: tuple[str, ...], output: str, *, unique: bool, force: bool, verify: bool, as_json: bool, quiet: bool
+) -> None:
+    import logging
+    import warnings
+
+    from seekset.errors import SeeksetWarning
+    from seekset.sequences import SequenceIndex
+
+    with progress_bar("indexing", quiet=quiet or as_json) as tell, warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", SeeksetWarning)
+            logging.getLogger("seekset").setLevel(logging.ERROR)
+        index = SequenceIndex.create(
+            files, output, duplicates="error" if unique else "keep", force=force, progress=tell
+        )
+    if verify:
+        index.verify()
+    facts = _describe(index, output)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(facts))
+    elif not quiet:
+        show_table(list(facts), [list(facts.values())])
+
+
+def _describe(index: SequenceIndex, output: str) -> dict[str, object]:
+    from seekset.cli.stats import describe
+
+    lengths = describe(index.lengths)
+    return {
+        "index": output,
+        "files": len(index.files),
+        "sequences": len(index),
+        "tokens": index.total_tokens,
+        **{name: lengths[name] for name in ("shortest", "median", "longest")},
+    }
 
 
 def _count(records: int) -> str:

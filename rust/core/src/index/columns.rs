@@ -4,7 +4,7 @@
 //! than by arrow-rs: a batch is written from spools without ever being in memory as a whole, and a file is opened in
 //! constant time over a mapping, with every access checked, because arrow-rs either validates all of a file or trusts it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -16,6 +16,7 @@ use arrow_ipc::{
 };
 use arrow_schema::{DataType, Schema};
 use flatbuffers::FlatBufferBuilder;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
 use crate::io::Store;
@@ -218,6 +219,25 @@ fn footer(schema: &Schema, batch: Block) -> Vec<u8> {
     fbb.finished_data().to_vec()
 }
 
+const SEAL: &str = "seekset.check";
+
+/// Metadata under their full names, with a checksum of them all.
+#[must_use]
+pub fn sealed(pairs: impl IntoIterator<Item = (&'static str, String)>) -> HashMap<String, String> {
+    let named = pairs.into_iter().map(|(key, value)| (format!("seekset.{key}"), value));
+    let mut metadata: HashMap<String, String> = named.collect();
+    let seal = format!("{:016x}", seal(&metadata));
+    metadata.insert(SEAL.to_owned(), seal);
+    metadata
+}
+
+/// A checksum of all that a schema says, but for the checksum itself.
+fn seal(metadata: &HashMap<String, String>) -> u64 {
+    let sorted: BTreeMap<_, _> = metadata.iter().filter(|(key, _)| *key != SEAL).collect();
+    let lines: String = sorted.into_iter().flat_map(|(key, value)| [key, "=", value, "\n"]).collect();
+    xxh3_64(lines.as_bytes())
+}
+
 /// Where the schema says what kind of index a file is.
 const KIND: &str = "seekset.kind";
 
@@ -285,6 +305,15 @@ impl Columns {
             return Err(Error::format(0, format!("expected an index of version {version}, found {found}")));
         }
         Ok(())
+    }
+
+    /// An error unless the metadata are as they were [`sealed`].
+    pub fn check_seal(&self) -> Result<()> {
+        if self.number("check", 16)? == i128::from(seal(&self.metadata)) {
+            Ok(())
+        } else {
+            Err(Error::format(0, "not a usable index: its metadata are damaged"))
+        }
     }
 
     /// An error unless there are as many rows as the file was written with.

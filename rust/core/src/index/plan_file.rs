@@ -2,7 +2,7 @@
 //!
 //! A plan in memory is the same bytes, so that there is one reader, and saving is copying.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-use super::columns::{Column, Columns, write};
+use super::columns::{Column, Columns, sealed, write};
 use crate::error::{Error, Place, Result};
 use crate::io::Store;
 use crate::io::mapped::Mapped;
@@ -148,7 +148,7 @@ fn digest(ends: &[u64], tokens: &[u64], checks: &[u32]) -> u64 {
 
 fn metadata(packing: &Packing, fingerprint: &str, digest: u64) -> HashMap<String, String> {
     let rules = &packing.rules;
-    let mut metadata: HashMap<String, String> = [
+    sealed([
         ("kind", "plan".to_owned()),
         ("version", VERSION.to_string()),
         ("writer", format!("seekset {}", env!("CARGO_PKG_VERSION"))),
@@ -167,21 +167,7 @@ fn metadata(packing: &Packing, fingerprint: &str, digest: u64) -> HashMap<String
         ("overlap", rules.overflow.overlap().to_string()),
         ("layout", rules.layout.to_string()),
         ("digest", format!("{digest:016x}")),
-    ]
-    .map(|(key, value)| (format!("seekset.{key}"), value))
-    .into();
-    let check = format!("{:016x}", check_metadata(&metadata));
-    metadata.insert(METADATA_CHECK.to_owned(), check);
-    metadata
-}
-
-const METADATA_CHECK: &str = "seekset.check";
-
-/// A checksum of all that the schema says, but for the checksum itself.
-fn check_metadata(metadata: &HashMap<String, String>) -> u64 {
-    let sorted: BTreeMap<_, _> = metadata.iter().filter(|(key, _)| *key != METADATA_CHECK).collect();
-    let lines: String = sorted.into_iter().flat_map(|(key, value)| [key, "=", value, "\n"]).collect();
-    xxh3_64(lines.as_bytes())
+    ])
 }
 
 /// An open plan.
@@ -208,9 +194,7 @@ impl PlanFile {
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
         columns.check_kind("plan", VERSION)?;
-        if columns.number("check", 16)? != i128::from(check_metadata(&columns.metadata)) {
-            return Err(Error::format(0, "not a usable plan: its metadata are damaged"));
-        }
+        columns.check_seal()?;
         let facts = facts(&columns)?;
         let widths = [(ROWS, 4), (STARTS, 8), (LENGTHS, 4)];
         let listed = widths.map(|(buffer, width)| (columns.bytes(buffer).len() / width) as u64);

@@ -19,6 +19,7 @@ mod reference;
 mod samples;
 mod scan;
 mod scanned;
+mod sequences;
 mod sidx;
 mod stretch;
 mod tfrecord;

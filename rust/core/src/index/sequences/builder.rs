@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{FastaFile, KIND, Listed, Sequence, VERSION, fields};
 use crate::error::{Error, Result};
-use crate::index::columns::{Column, write};
+use crate::index::columns::{Column, sealed, write};
 use crate::index::lookup::hash_name;
 use crate::io::Fingerprint;
 use crate::io::spool::Spool;
@@ -209,5 +209,5 @@ fn metadata(facts: &Facts, rows: u64, tokens: u64, digests: &[u64; 5]) -> Result
         pairs.push(("json_mtime_ns", mtime_ns.to_string()));
         pairs.push(("json_sample", format!("{sample:016x}")));
     }
-    Ok(pairs.into_iter().map(|(key, value)| (format!("seekset.{key}"), value)).collect())
+    Ok(sealed(pairs))
 }

@@ -36,6 +36,7 @@ impl Sequences {
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
         columns.check_kind(KIND, VERSION)?;
+        columns.check_seal()?;
         columns.check_rows()?;
         let number = |key: &str, radix| columns.number(key, radix);
         let json = if columns.metadata.contains_key("seekset.json_size") {
