@@ -67,7 +67,8 @@ def _task(make: Callable[[], Any], workers: int, unpack: Callable[[Any], Iterabl
     from torch.utils.data import DataLoader
 
     options = {"multiprocessing_context": "fork"} if workers else {}
-    loader = DataLoader(make(), batch_size=None, num_workers=workers, **options)
+    # Batches are tensors already: torch's own conversion would look into every list of ids.
+    loader = DataLoader(make(), batch_size=None, num_workers=workers, collate_fn=_as_is, **options)
 
     def run() -> int:
         return sum(batch["input_ids"].numel() for batch in loader)
@@ -77,6 +78,10 @@ def _task(make: Callable[[], Any], workers: int, unpack: Callable[[Any], Iterabl
         return {"sequences": digest(*(f"{name} {ids}".encode() for name, ids in found))}
 
     return Task(run, answers)
+
+
+def _as_is(batch: Any) -> Any:
+    return batch
 
 
 def _packed(batch: dict[str, Any]) -> Iterator[Sequence]:

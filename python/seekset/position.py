@@ -48,6 +48,11 @@ class Position:
         """The epoch that is under way, or comes next."""
         return self._clock.epoch if self._pending is None else self._pending[0]
 
+    @property
+    def under_way(self) -> int:
+        """The epoch of what is being delivered, which a clock may have left meanwhile."""
+        return self._at[0]
+
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch. A position that was loaded stays if it is of this epoch."""
         if self._pending is not None and self._pending[0] != epoch:

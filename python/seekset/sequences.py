@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from seekset.plan import PlannedBatch
+
     Rows = Iterable[SupportsIndex] | ArrayLike
 
 __all__ = [
@@ -299,6 +301,16 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
             dtype=_name(dtype),
         )
         return PaddedSequences(*found)
+
+    def packed_batch(self, batch: PlannedBatch, tokens: TokenTable, *, specials: bool = True) -> PackedSequences:
+        """:meth:`packed` for a batch of a plan of this index, whose rows need no second look."""
+        rows, starts, lengths = batch
+        return PackedSequences(*self._open.packed(rows, tokens, starts=starts, lengths=lengths, specials=specials))
+
+    def padded_batch(self, batch: PlannedBatch, tokens: TokenTable, *, specials: bool = True) -> PaddedSequences:
+        """:meth:`padded` for a batch of a plan of this index."""
+        rows, starts, lengths = batch
+        return PaddedSequences(*self._open.padded(rows, tokens, starts=starts, lengths=lengths, specials=specials))
 
     def save(self, path: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None) -> None:
         """Write the index to another path: as JSON if it ends in ``.json``, else as Arrow."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
 from seekset.ledger import Ledger
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["SharedLedger"]
 
 _SLOTS = 1025
-_EPOCH, _COUNT, _DIGEST = range(3)
+_MODULUS = 2**64
 
 
 class SharedLedger:
@@ -34,11 +34,7 @@ class SharedLedger:
     def __init__(self) -> None:
         # The main process has the first slot. Epochs count from 1 there, so that an empty slot is of none.
         self._shared = torch.zeros((_SLOTS, 3), dtype=torch.int64).share_memory_()
-
-    @property
-    def _slots(self) -> NDArray[np.int64]:
-        slots: NDArray[np.int64] = self._shared.numpy()
-        return slots
+        self._slots: NDArray[np.int64] = self._shared.numpy()
 
     def _mine(self) -> NDArray[np.int64]:
         worker = get_worker_info()
@@ -49,10 +45,9 @@ class SharedLedger:
         """Add what this process delivered; the first of an epoch begins anew."""
         if first:
             self.begin(epoch, delivered)
-            return
-        slot = self._mine()
-        before = _ledger(slot) if slot[_EPOCH] == epoch + 1 else Ledger()
-        _put(slot, epoch, before + delivered)
+        else:
+            slot = self._mine()
+            _put(slot, epoch, _of_epoch(slot.tolist(), epoch) + delivered)
 
     def begin(self, epoch: int, delivered: Ledger) -> None:
         """Say what this process has delivered in all, when it begins or resumes.
@@ -69,21 +64,26 @@ class SharedLedger:
 
     def mine(self, epoch: int) -> Ledger:
         """What this process has delivered in an epoch."""
-        slot = self._mine()
-        return _ledger(slot) if slot[_EPOCH] == epoch + 1 else Ledger()
+        return _of_epoch(self._mine().tolist(), epoch)
 
     def total(self, epoch: int) -> Ledger:
         """What all processes have delivered in an epoch."""
-        return sum((_ledger(slot) for slot in self._slots if slot[_EPOCH] == epoch + 1), Ledger())
+        return sum((_of_epoch(slot, epoch) for slot in self._slots.tolist()), Ledger())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_shared": self._shared}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._shared.share_memory_()
+        self._shared = state["_shared"].share_memory_()
+        self._slots = self._shared.numpy()
+
+
+def _of_epoch(slot: list[int], epoch: int) -> Ledger:
+    kept, count, digest = slot
+    return Ledger(count, digest % _MODULUS) if kept == epoch + 1 else Ledger()
 
 
 def _put(slot: NDArray[np.int64], epoch: int, ledger: Ledger) -> None:
-    slot[:] = (epoch + 1, ledger.count, np.uint64(ledger.digest).astype(np.int64))
-
-
-def _ledger(slot: NDArray[np.int64]) -> Ledger:
-    return Ledger(int(slot[_COUNT]), int(slot[_DIGEST].astype(np.uint64)))
+    # A digest has 64 bits without a sign, a slot has one.
+    signed = ledger.digest - _MODULUS if ledger.digest >= _MODULUS // 2 else ledger.digest
+    slot[:] = (epoch + 1, ledger.count, signed)

@@ -50,7 +50,7 @@ class PackedBatches(Dataset[dict[str, Any]]):
         index: SequenceIndex,
         plan: Plan,
         *,
-        tokens: str | TokenTable,
+        tokens: TokenTable,
         specials: bool = True,
         ranks: int = 1,
         seed: int | None = None,
@@ -114,14 +114,13 @@ class PackedBatches(Dataset[dict[str, Any]]):
         return [self.plan.repacked(number, seed=self._order.seed, epoch=self.epoch) for number in numbers]
 
     def _gathered(self, batch: PlannedBatch) -> dict[str, Any]:
-        options: dict[str, Any] = {"starts": batch.starts, "lengths": batch.lengths, "specials": self._specials}
         found: dict[str, Any] = {"rows": torch.from_numpy(batch.rows), "starts": torch.from_numpy(batch.starts)}
         if self.plan.layout == "padded":
-            ids, mask, names = self.index.padded(batch.rows, self._tokens, **options)
+            ids, mask, names = self.index.padded_batch(batch, self._tokens, specials=self._specials)
             found |= {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
             longest = ids.shape[1]
         else:
-            packed = self.index.packed(batch.rows, self._tokens, **options)
+            packed = self.index.packed_batch(batch, self._tokens, specials=self._specials)
             values, ends, positions, names, longest = packed
             found |= {"input_ids": torch.from_numpy(values), "cu_seqlens": torch.from_numpy(ends)}
             found |= {"position_ids": torch.from_numpy(positions)}
@@ -240,7 +239,7 @@ class PackedDataset(Stream[dict[str, Any]]):
 
     def _note(self, position: int, row: dict[str, Any]) -> None:
         delivered = Ledger.of(row["rows"].numpy(), row["starts"].numpy())
-        self._ledger.add(self.epoch, delivered, first=position == 0)
+        self._ledger.add(self._position.under_way, delivered, first=position == 0)
 
     def state_dict(self) -> dict[str, Any]:
         """Epoch, position and ledger of this process, as JSON has them."""
