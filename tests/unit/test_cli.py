@@ -52,7 +52,7 @@ def test_index_tells_machines_in_json(cli, proteins):
 
 
 def test_index_goes_where_it_is_told(cli, proteins, tmp_path):
-    assert cli("index", "-q", "-o", "elsewhere.sidx", "p.fa").stdout == ""
+    assert cli("index", "-q", "--index", "elsewhere.sidx", "p.fa").stdout == ""
     assert (tmp_path / "elsewhere.sidx").exists()
     assert not (tmp_path / "p.fa.sidx").exists()
 
@@ -84,10 +84,10 @@ def test_a_sequence_index_is_json_if_its_name_says_so(cli, proteins, tmp_path):
     assert json.loads((tmp_path / "x.json").read_text())["total_tokens"] == 23
 
 
-def test_a_sequence_index_of_one_file_is_made_if_asked(cli, proteins, tmp_path):
-    assert cli("index", "-q", "--sequences", "-o", "x.sidx", "p.fa").stdout == ""
+def test_a_sequence_index_may_be_of_one_file(cli, proteins, tmp_path):
+    assert cli("index", "-q", "-o", "x.sidx", "p.fa").stdout == ""
     assert len(seekset.SequenceIndex.load(tmp_path / "x.sidx")) == 3
-    done = cli("index", "-o", "x.sidx", "p.fa")
+    done = cli("index", "--index", "x.sidx", "p.fa")
     assert done.returncode == 1
     assert "an index over many FASTA files" in done.stderr
 
@@ -108,8 +108,11 @@ def test_ids_of_two_records_are_refused_if_asked(cli, proteins, tmp_path):
     assert "q.fa" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--sequences", "p.fa"], ["--unique", "p.fa"], ["--unique", "-o", "x.sidx", "p.fa"]])
-def test_options_of_sequence_indexes_are_for_sequence_indexes(cli, proteins, words):
+@pytest.mark.parametrize(
+    "words",
+    [["--unique", "p.fa"], ["--index", "y.sidx", "-o", "x.sidx", "p.fa"], ["--index", "x.sidx", "p.fa", "p.fa"]],
+)
+def test_options_of_one_kind_of_index_are_not_for_the_other(cli, proteins, words):
     assert cli("index", *words).returncode == 2
 
 
@@ -253,7 +256,7 @@ def test_get_refuses_an_id_that_names_two_records_unless_asked(cli, tmp_path):
 
 
 def test_get_and_stats_use_an_index_elsewhere(cli, proteins, tmp_path):
-    assert cli("index", "-q", "-o", "there.sidx", "p.fa").returncode == 0
+    assert cli("index", "-q", "--index", "there.sidx", "p.fa").returncode == 0
     before = (tmp_path / "there.sidx").stat().st_mtime_ns
     assert cli("get", "--index", "there.sidx", "p.fa", "seq_2").stdout == ">seq_2\nMKV\n"
     assert cli("stats", "--index", "there.sidx", "p.fa").stdout.splitlines()[1].startswith("p.fa\t3\t23")
@@ -270,7 +273,7 @@ def test_a_named_index_of_another_file_is_refused_and_stays(cli, proteins, tmp_p
     done = cli(*command, "--index", "p.fa.sidx")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("seekset: q.fa: its index p.fa.sidx can't be used: ")
-    assert "`seekset index -o p.fa.sidx q.fa` makes it anew" in done.stderr
+    assert "`seekset index --index p.fa.sidx q.fa` makes it anew" in done.stderr
     assert (tmp_path / "p.fa.sidx").read_bytes() == before
 
 

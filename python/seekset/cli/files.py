@@ -54,5 +54,5 @@ def open_fasta(file: str, index: str | None, *, duplicates: Literal["error", "fi
     except StaleIndexError as error:
         if not kept:
             raise
-        again = shlex.join(["seekset", "index", "-o", str(index), file])
+        again = shlex.join(["seekset", "index", "--index", str(index), file])
         raise StaleIndexError(f"{error}; if it is of this file and no other, `{again}` makes it anew") from error

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 @click.command(name="index")
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("-o", "--output", type=PATH, help="Where to write the index.")
-@click.option("--sequences", is_flag=True, help="Make a sequence index at -o of one FILE, too.")
-@click.option(
-    "--unique", is_flag=True, help="Refuse to make a sequence index of FILES in which two records have one id."
-)
+@click.option("-o", "--output", type=PATH, help="Make one sequence index of all FILES, and write it here.")
+@click.option("--unique", is_flag=True, help="With -o: refuse FILES in which two records have one id.")
+@click.option("--index", type=PATH, help="Where the index of the FILE goes, if not beside it (one file only).")
 @click.option("-f", "--force", is_flag=True, help="Build indexes anew even if they fit.")
 @click.option("--verify", is_flag=True, help="Read the finished indexes through and compare all checksums.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per file, or per sequence index.")
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 def command(
     files: tuple[str, ...],
     output: str | None,
-    sequences: bool,
     unique: bool,
+    index: str | None,
     force: bool,
     verify: bool,
     as_json: bool,
@@ -40,27 +38,28 @@ def command(
     Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are. A file that can't be
     indexed does not keep the others from theirs.
 
-    With -o and several FILES, a sequence index is written there as well: one list of all records, the longest first. It
-    is JSON, which people can read, if the path ends in .json, and Arrow if not. With -o and one FILE, its own index
-    goes there, unless --sequences is given or the path ends in .json.
+    With -o, a sequence index is written as well: one list of all records of all FILES, the longest first, which plans and
+    batches are made from. It is JSON, which people can read, if the path ends in .json, and Arrow if not.
     """
-    if sequences and output is None:
-        raise click.UsageError("--sequences needs -o, which says where the index goes")
-    if output is not None and (sequences or len(files) > 1 or output.lower().endswith(".json")):
+    if output is not None and index is not None:
+        raise click.UsageError("--index is for one file's own index, and can't be given with -o")
+    if index is not None and len(files) > 1:
+        raise click.UsageError("--index names one index, but several files were given")
+    if output is not None:
         _index_sequences(files, output, unique=unique, force=force, verify=verify, as_json=as_json, quiet=quiet)
-        return
-    if unique:
-        raise click.UsageError("--unique is for sequence indexes: give -o and several files, or --sequences")
-    _index_each(files, output, force=force, verify=verify, as_json=as_json, quiet=quiet)
+    elif unique:
+        raise click.UsageError("--unique is for sequence indexes: give -o")
+    else:
+        _index_each(files, index, force=force, verify=verify, as_json=as_json, quiet=quiet)
 
 
 def _index_each(
-    files: tuple[str, ...], output: str | None, *, force: bool, verify: bool, as_json: bool, quiet: bool
+    files: tuple[str, ...], index: str | None, *, force: bool, verify: bool, as_json: bool, quiet: bool
 ) -> None:
     from seekset.indexing import IndexFault, IndexReport, index_files
 
     with progress_bar("indexing", quiet=quiet or as_json) as tell:
-        found = list(index_files(files, index=output, force=force, verify=verify, progress=tell))
+        found = list(index_files(files, index=index, force=force, verify=verify, progress=tell))
     found.sort(key=lambda one: files.index(str(one.path)) if str(one.path) in files else 0)
     reports = [one for one in found if isinstance(one, IndexReport)]
     faults = [one.error for one in found if isinstance(one, IndexFault)]
