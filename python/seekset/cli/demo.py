@@ -42,9 +42,11 @@ def command(folder: Path) -> None:
         _timed(f"open {path.name} again", lambda path=path: _open(path))  # type: ignore[misc]
     _say("3. Any record, any window")
     _show_reads(_open(proteins), _open(genome))
-    _say("4. Ready for other tools")
+    _say("4. Batches that are full, planned before a letter is read")
+    _show_batches(proteins)
+    _say("5. Ready for other tools")
     _show_fai(genome)
-    _say("5. A bad file gets a sentence")
+    _say("6. A bad file gets a sentence")
     _show_fault(folder / "bad.fa")
     click.echo(f"\nEverything is in {folder}/. Next: seekset --help")
 
@@ -128,6 +130,23 @@ def _show_reads(proteins: Fasta, genome: Fasta) -> None:
             genome.gather_windows(rows, at, 8192, tokens="dna", out=out)
 
     _timed("5 120 windows of 8 192 bases", all_batches)
+
+
+def _show_batches(proteins: Path) -> None:
+    from seekset.plan import Plan
+    from seekset.sequences import SequenceIndex
+    from seekset.tokens import TokenTable
+
+    made = proteins.with_suffix(".sidx")
+    made.unlink(missing_ok=True)
+    index = _timed("index, the longest first", lambda: SequenceIndex.create([proteins], made))
+    plan = _timed("plan of all sequences", lambda: Plan.create(index, max_tokens=16_384, max_length=None))
+    click.echo(f"   {len(plan)} batches of up to 16 384 tokens, {plan.efficiency:.2%} full")
+    table = TokenTable.named("esm")
+    start = time.perf_counter()
+    tokens = sum(len(index.packed_batch(batch, table).input_ids) for batch in plan)
+    speed = tokens / (time.perf_counter() - start) / 1e6
+    click.echo(f"   all of them as int64 tokens: {speed:.0f} million tokens/s")
 
 
 def _show_fai(genome: Path) -> None:

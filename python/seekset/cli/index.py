@@ -38,8 +38,8 @@ def command(
     Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are. A file that can't be
     indexed does not keep the others from theirs.
 
-    With -o, a sequence index is written as well: one list of all records of all FILES, the longest first, which plans and
-    batches are made from. It is JSON, which people can read, if the path ends in .json, and Arrow if not.
+    With -o, a sequence index is written as well: one list of all records of all FILES, the longest first, which plans
+    and batches are made from. It is JSON, which people can read, if the path ends in .json, and Arrow if not.
     """
     if output is not None and index is not None:
         raise click.UsageError("--index is for one file's own index, and can't be given with -o")
