@@ -47,7 +47,11 @@ def find_files(
         if not names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         found.update(dict.fromkeys(sorted(names)))
-    return list(found)
+    # Two ways to spell one path are one file. Links are not: whoever makes them wants a file to count more than once.
+    spelled: dict[str, Path] = {}
+    for path in found:
+        spelled.setdefault(os.path.abspath(path), path)  # noqa: PTH100 (a Path keeps its dots)
+    return list(spelled.values())
 
 
 def find_fastas(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:

@@ -42,9 +42,7 @@ class _Resumable(HasEpoch, Sampler[_T]):
         world = detect() if world is None else world
         self._share = Share(len(data), World(world.rank, world.size), even)
         setting |= {"rows": len(data), "world_size": world.size, "even": even}
-        # What tells datasets of one length apart, where they know it: the files they read.
-        if hasattr(data, "fingerprint"):
-            setting["files"] = data.fingerprint
+        setting |= files_of(data)
         self._position = Position(clock_of(data), setting)
 
     def __len__(self) -> int:
@@ -250,6 +248,11 @@ def _init_worker(worker_id: int, then: Callable[[int], object]) -> None:
 
 def _as_it_is(batch: Any) -> Any:
     return batch
+
+
+def files_of(data: object) -> dict[str, Any]:
+    """What tells datasets of one length apart in a state, where they know it: the files they read."""
+    return {"files": data.fingerprint} if hasattr(data, "fingerprint") else {}
 
 
 def clock_of(data: object) -> Clock:

@@ -15,6 +15,7 @@ from seekset import _core
 from seekset.errors import MismatchError, SeeksetWarning
 from seekset.position import VERSION, check_state
 from seekset.tokenizers import as_tokenizer
+from seekset.workers import refuse_cuda_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -188,6 +189,7 @@ class PackingStream(IterableDataset[list[Any]]):
 
     def __iter__(self) -> Iterator[list[Any]]:
         # A generator, so that nothing is taken up before the first batch: loaders call `iter` more often than needed.
+        refuse_cuda_in_worker()
         pending, self._pending = self._pending, None
         items = iter(self.data)
         start, stayed, done = (self._upcoming(), [], 0) if pending is None else pending

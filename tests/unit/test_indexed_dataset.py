@@ -11,7 +11,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import seekset.datasets.indexed
 from seekset import get_worker_indices
 from seekset.datasets import IndexBasedDataset
-from seekset.errors import StaleIndexError
+from seekset.errors import MismatchError, StaleIndexError
 from seekset.sequences import SequenceIndex
 from sequences import sequences_of, write_fasta
 
@@ -96,6 +96,21 @@ def test_states_are_json_and_datasets_pickle(index):
     again = pickle.loads(pickle.dumps(IndexBasedDataset(index, ROWS)))
     again.load_state_dict(state)
     assert list(again) == list(items)
+
+
+def test_a_state_of_other_rows_is_refused(index):
+    state = IndexBasedDataset(index, ROWS).state_dict()
+    for other in (IndexBasedDataset(index, ROWS[::-1]), IndexBasedDataset(index, ROWS, max_length=5)):
+        with pytest.raises(MismatchError, match="state mismatch: files"):
+            other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("rows", [range(0, 14, 3), range(13, -1, -1), [5], [4, 4, 4], [0, 1, 3], []])
+def test_rows_at_one_distance_are_kept_as_such(index, rows):
+    ds = IndexBasedDataset(index, rows)
+    assert list(ds) == expected(index, rows)
+    assert isinstance(ds.data._indices, range) == (isinstance(rows, range))
+    assert len(pickle.dumps(ds.data._indices)) < 200
 
 
 def test_rows_that_are_none_are_refused(index):

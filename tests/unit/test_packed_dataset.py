@@ -1,8 +1,10 @@
 """Packed batches as a torch dataset."""
 
 import json
+import multiprocessing
 import pickle
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import chain
 
@@ -247,6 +249,63 @@ def test_a_ledger_goes_on_through_loaders(index, workers):
     assert fresh.ledger == fresh.whole
 
 
+def test_one_ranks_state_does_for_all(index):
+    """Trainers save what the first rank says: positions are the same on all, and ledgers follow from them."""
+    ranks = [PackedDataset(index, max_tokens=100, seed=2, rank=rank, world_size=2) for rank in range(2)]
+    batches = iter(ranks[0])
+    next(batches), next(batches)
+    total = Ledger()
+    for rank in range(2):
+        resumed = PackedDataset(index, max_tokens=100, seed=2, rank=rank, world_size=2)
+        resumed.load_state_dict(ranks[0].state_dict())
+        list(resumed)
+        total += resumed.ledger
+    assert total == resumed.whole
+
+
+def test_an_epoch_that_is_set_meanwhile_is_the_next_one(index):
+    ds = PackedDataset(index, max_tokens=100, seed=2)
+    first = list(map(rows_of, ds))
+    ds.set_epoch(1)
+    second = list(map(rows_of, ds))
+    ds.set_epoch(0)
+    batches = iter(ds)
+    begun = [rows_of(next(batches)) for _ in range(3)]
+    ds.set_epoch(1)
+    assert begun + [rows_of(batch) for batch in batches] == first
+    assert [rows_of(batch) for batch in ds] == second
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_loaders_of_whole_batches_resume_after_every_batch_in_a_fresh_process(index, workers):
+    states = []
+    loader = _stateful(index, workers)
+    whole = []
+    for batch in loader:
+        whole.append(rows_of(batch))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        rests = pool.submit(_rests, index, workers, states[:-1]).result()
+    assert rests == [whole[done:] for done in range(1, len(whole))]
+    assert sorted(chain(*whole)) == list(range(COUNT))
+
+
+def _stateful(index, workers):
+    options = {"multiprocessing_context": "fork"} if workers else {}
+    ds = PackedDataset(index, max_tokens=100, seed=2, rank=0, world_size=1)
+    return StatefulDataLoader(ds, batch_size=None, num_workers=workers, **options)
+
+
+def _rests(index, workers, states):
+    rests = []
+    for state in states:
+        loader = _stateful(index, workers)
+        loader.load_state_dict(state)
+        rests.append([rows_of(batch) for batch in loader])
+        assert loader.dataset.ledger == loader.dataset.whole
+    return rests
+
+
 # --- ranks ------------------------------------------------------------------------------------------------------------
 
 
@@ -336,8 +395,11 @@ def test_a_table_must_be_given_and_known(index):
 
 def test_a_table_without_padding_has_no_padded_batches(index):
     table = seekset.TokenTable({letter: k for k, letter in enumerate("LAGVSERTIDPKQNFYMHWCXBZUO")})
-    with pytest.raises(ValueError, match="pad"):
+    with pytest.raises(MismatchError, match="no pad id"):
         PackedDataset(index, tokens=table, layout="padded")
+    plan = Plan.create(SequenceIndex.load(index), tokens=table, layout="padded")
+    with pytest.raises(MismatchError, match="no pad id"):
+        PackedDataset(index, tokens=table, plan=plan)
 
 
 def test_a_plan_of_another_index_is_refused(index, tmp_path):
@@ -383,8 +445,9 @@ def test_a_state_of_another_plan_is_refused(index):
     state = PackedDataset(index, max_tokens=100, seed=0).state_dict()
     with pytest.raises(MismatchError, match="state mismatch"):
         PackedDataset(index, max_tokens=120, seed=0).load_state_dict(state)
-    with pytest.raises(MismatchError, match="ledger"):
-        PackedDataset(index, max_tokens=100, seed=0).load_state_dict({**state, "ledger": "full"})
+    ranks = [PackedDataset(index, max_tokens=100, seed=0, rank=0, world_size=size).batches for size in (1, 3)]
+    with pytest.raises(MismatchError, match="ranks was 1 and is 3 here"):
+        ranks[1].load_state_dict(ranks[0].state_dict())
 
 
 def test_cut_sequences_are_counted(index):

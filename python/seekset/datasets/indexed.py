@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from typing import TYPE_CHECKING, SupportsIndex
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -31,28 +33,43 @@ class IndexedSequences(Dataset[dict[str, str]]):
     def __init__(self, index: SequenceIndex, indices: NDArray[np.int64], max_length: int | None) -> None:
         self.index = index
         self.max_length = max_length
-        self._indices = indices
+        # Every n-th row, as a rank gets them, takes no memory in the workers.
+        self._indices = _as_range(indices)
         self._files = [str(file) for file in index.files]
+        self._digest = hashlib.blake2b(indices.tobytes(), digest_size=8).hexdigest()
 
     def __len__(self) -> int:
         return len(self._indices)
 
     @property
     def fingerprint(self) -> str:
-        """What tells these sequences from others."""
-        return self.index.fingerprint
+        """What tells these sequences from others: the index, the rows, and where they are cut."""
+        return f"{self.index.fingerprint}, {self._digest}, {self.max_length}"
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return self.index.lengths
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lengths"}
+
+    def _rows(self, places: Sequence[int]) -> NDArray[np.int64]:
+        at = row_numbers(places, len(self))
+        if isinstance(self._indices, range):
+            return self._indices.start + at * self._indices.step
+        return self._indices[at]
 
     def __getitem__(self, place: int) -> dict[str, str]:
-        return self._read(self._indices[[row_number(place, len(self))]])[0]
+        return self._read(self._rows([row_number(place, len(self))]))[0]
 
     def __getitems__(self, places: Sequence[int]) -> list[dict[str, str]]:
         """The sequences at many places, in that order, with one call."""
-        return self._read(self._indices[row_numbers(places, len(self))])
+        return self._read(self._rows(places))
 
-    def rows_at(self, places: Sequence[int]) -> list[dict[str, str]]:
+    def rows_at(self, places: Sequence[int], _epoch: int | None = None) -> list[dict[str, str]]:
         """Those at the first few places: as many as don't take much memory, and one at least."""
-        rows = self._indices[places]
-        letters = self.index.lengths[rows]
+        rows = self._rows(places)
+        letters = self._lengths[rows]
         if self.max_length is not None:
             letters = np.minimum(letters, self.max_length)
         fit = int(np.searchsorted(np.cumsum(letters), _LETTERS_AT_ONCE, side="right"))
@@ -63,6 +80,15 @@ class IndexedSequences(Dataset[dict[str, str]]):
         files = (self._files[number] for number in self.index.file_numbers[rows].tolist())
         columns = zip(self.index.ids(rows), letters, files, strict=True)
         return [{"id": name, "sequence": sequence, "file": file} for name, sequence, file in columns]
+
+
+def _as_range(rows: NDArray[np.int64]) -> range | NDArray[np.int64]:
+    """Rows that follow each other at one distance as a range, others as they are."""
+    if len(rows) > 1:
+        step = int(rows[1] - rows[0])
+        if step and bool((np.diff(rows) == step).all()):
+            return range(int(rows[0]), int(rows[-1]) + step, step)
+    return rows
 
 
 class IndexBasedDataset(Stream[dict[str, str]]):

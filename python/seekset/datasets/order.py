@@ -72,11 +72,12 @@ class Order:
         """Go to an epoch, in all processes."""
         self.epoch = epoch
 
-    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows at some places."""
+    def rows(self, places: NDArray[np.int64], epoch: int | None = None) -> NDArray[np.int64]:
+        """The rows at some places; in another epoch than that under way, if it is given."""
         if not self._shuffle:
             return places
-        seed, epoch = self._shared.tolist()
+        seed, under_way = self._shared.tolist()
+        epoch = under_way if epoch is None else epoch
         if self._ranks is None:
             return Permutation(self._count, seed, epoch).take(places)
         return BalancedOrder(self._count, self._ranks, seed, epoch).take(places)

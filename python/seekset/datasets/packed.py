@@ -18,10 +18,14 @@ from seekset.position import VERSION, check_state
 from seekset.rows import row_number, row_numbers
 from seekset.sequences import SequenceIndex
 from seekset.tokens import as_table
+from seekset.workers import refuse_cuda_in_worker
 from seekset.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from seekset.plan import PlannedBatch
     from seekset.tokens import TokenTable
@@ -63,6 +67,7 @@ class PackedBatches(Dataset[dict[str, Any]]):
         self._tokens = tokens
         self._specials = specials
         self._repack = repack_each_epoch
+        self._ranks = ranks
         self._order = Order(len(plan), shuffle=seed is not None, seed=seed or 0, ranks=ranks)
 
     def __len__(self) -> int:
@@ -84,7 +89,8 @@ class PackedBatches(Dataset[dict[str, Any]]):
 
     @property
     def _setting(self) -> dict[str, Any]:
-        return {"shuffle": self._order.shuffle, "batches": len(self), "repack": self._repack, "plan": self.fingerprint}
+        order = {"shuffle": self._order.shuffle, "ranks": self._ranks, "repack": self._repack}
+        return {**order, "batches": len(self), "plan": self.fingerprint}
 
     def state_dict(self) -> dict[str, Any]:
         """Seed and epoch. The position is in the sampler: here, loaders would skip it twice."""
@@ -96,22 +102,25 @@ class PackedBatches(Dataset[dict[str, Any]]):
         self._order.seed, self._order.epoch = state["seed"], state["epoch"]
 
     def __getitem__(self, place: int) -> dict[str, Any]:
+        refuse_cuda_in_worker()
         return self._gathered(self.planned([row_number(place, len(self))])[0])
 
     def __getitems__(self, places: Sequence[int]) -> list[dict[str, Any]]:
         """The batches at many places, in that order."""
+        refuse_cuda_in_worker()
         return [self._gathered(batch) for batch in self.planned(places)]
 
-    def rows_at(self, places: Sequence[int]) -> Iterator[dict[str, Any]]:
+    def rows_at(self, places: Sequence[int], epoch: int | None = None) -> Iterator[dict[str, Any]]:
         """The batches at many places, each gathered when it is asked for."""
-        return map(self._gathered, self.planned(places))
+        return map(self._gathered, self.planned(places, epoch))
 
-    def planned(self, places: Sequence[int]) -> list[PlannedBatch]:
-        """Rows, starts and lengths of the batches at some places of the epoch, without reading a sequence."""
-        numbers = self._order.rows(row_numbers(places, len(self))).tolist()
+    def planned(self, places: Iterable[int] | NDArray[np.int64], epoch: int | None = None) -> list[PlannedBatch]:
+        """Rows, starts and lengths of the batches at some places of an epoch, without reading a sequence."""
+        epoch = self.epoch if epoch is None else epoch
+        numbers = self._order.rows(row_numbers(places, len(self)), epoch).tolist()
         if not self._repack:
             return [self.plan[number] for number in numbers]
-        return [self.plan.repacked(number, seed=self._order.seed, epoch=self.epoch) for number in numbers]
+        return [self.plan.repacked(number, seed=self._order.seed, epoch=epoch) for number in numbers]
 
     def _gathered(self, batch: PlannedBatch) -> dict[str, Any]:
         found: dict[str, Any] = {"rows": torch.from_numpy(batch.rows), "starts": torch.from_numpy(batch.starts)}
@@ -194,11 +203,12 @@ class PackedDataset(Stream[dict[str, Any]]):
         table = as_table(tokens)
         if table is None:
             raise TypeError("tokens must be a table's name or a TokenTable, not None")
-        if layout == "padded" and table.pad is None:
+        planned = _plan(plan, opened, tokens=table, specials=specials, **rules)
+        if planned.layout == "padded" and table.pad is None:
             raise MismatchError(f"{table!r} has no pad id, which padded batches need")
         batches = PackedBatches(
             opened,
-            _plan(plan, opened, tokens=table, specials=specials, **rules),
+            planned,
             tokens=table,
             specials=specials,
             ranks=world.size,
@@ -227,30 +237,29 @@ class PackedDataset(Stream[dict[str, Any]]):
     def ledger(self) -> Ledger:
         """What this rank has delivered in the epoch, through all its workers; those run ahead of what was received.
 
-        Added up over ranks at the end of an epoch, it is :attr:`whole`.
+        Added up over ranks at the end of an epoch, it is :attr:`whole`, unless ``even`` drops or repeats batches.
         """
         return self._ledger.total(self.epoch)
 
     @property
     def whole(self) -> Ledger:
         """The ledger of everything, once."""
-        batches = (self.plan[number] for number in range(len(self.plan)))
-        return sum((Ledger.of(batch.rows, batch.starts) for batch in batches), Ledger())
+        return _ledger(self.plan)
 
     def _note(self, position: int, row: dict[str, Any]) -> None:
         delivered = Ledger.of(row["rows"].numpy(), row["starts"].numpy())
         self._ledger.add(self._position.under_way, delivered, first=position == 0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Epoch, position and ledger of this process, as JSON has them."""
-        state = super().state_dict()
-        mine = self._ledger.mine(state["epoch"]) if state["position"] else Ledger()
-        return {**state, "ledger": [mine.count, mine.digest]}
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one."""
         super().load_state_dict(state)
-        self._ledger.begin(state["epoch"], _ledger_in(state))
+        # What was delivered before follows from the position: the plan is asked, and nothing is read.
+        places = self._of_worker().places(0, state["position"])
+        self._ledger.begin(state["epoch"], _ledger(self.data.planned(places, state["epoch"])))
+
+
+def _ledger(batches: Iterable[PlannedBatch]) -> Ledger:
+    return sum((Ledger.of(batch.rows, batch.starts) for batch in batches), Ledger())
 
 
 def _world(rank: int | None, size: int | None) -> World:
@@ -288,10 +297,3 @@ def _plan(
         )
         raise MismatchError(message)
     return plan
-
-
-def _ledger_in(state: dict[str, Any]) -> Ledger:
-    kept = state.get("ledger")
-    if not (isinstance(kept, list) and len(kept) == 2 and all(isinstance(number, int) for number in kept)):  # noqa: PLR2004
-        raise MismatchError(f"state mismatch: expected a ledger of two numbers, found {kept!r}")
-    return Ledger(*kept)

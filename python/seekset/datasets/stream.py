@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from seekset.loading import clock_of
+from seekset.loading import clock_of, files_of
 from seekset.position import HasEpoch, Position, check_state
 from seekset.workers import refuse_cuda_in_worker
 from seekset.world import Share, World, detect
@@ -105,7 +105,8 @@ class Stream(SharedStream[_T]):
         data: A map-style dataset. If it has an epoch (``epoch``, ``set_epoch``), that epoch is the stream's.
         even: What to do where rows don't divide by ranks: ``"none"``, ``"drop"`` or ``"pad"``.
         world: The rank and the number of ranks, found out if not given; and the worker, if it is one of several.
-        at_once: How many rows are read in one call, at most: a dataset's ``rows_at`` may give fewer, but one at least.
+        at_once: How many rows are read in one call, at most. A dataset's ``rows_at(places, epoch)`` is used where it
+            has one; it may give fewer, but one at least.
 
     >>> stream = Stream("abcdefg", world=World(rank=1, size=2))
     >>> rows = iter(stream)
@@ -121,7 +122,8 @@ class Stream(SharedStream[_T]):
         if at_once < 1:
             raise ValueError(f"at_once must be at least 1, but is {at_once}")
         world = of_rank() if world is None else world
-        super().__init__(Share(len(data), world, even), clock_of(data), {"rows": len(data), "even": even})
+        setting = {"rows": len(data), "even": even, **files_of(data)}
+        super().__init__(Share(len(data), world, even), clock_of(data), setting)
         self.data = data
         self._at_once = at_once
 
@@ -146,7 +148,8 @@ class Stream(SharedStream[_T]):
     def _rows(self, share: Share, start: int) -> Iterable[_T]:
         places: list[int] = share.places(start, start + self._at_once).tolist()
         if hasattr(self.data, "rows_at"):
-            return cast("Iterable[_T]", self.data.rows_at(places))
+            # Of the epoch that was begun: whoever sets another one means the next iteration.
+            return cast("Iterable[_T]", self.data.rows_at(places, self._position.under_way))
         if hasattr(self.data, "__getitems__"):
             return cast("Iterable[_T]", self.data.__getitems__(places))
         return [self.data[place] for place in places]

@@ -130,9 +130,9 @@ class TFRecordDataset(Dataset[Any]):
         _, items = self._read(self._rows(places))
         return items if self.transform is None else [self.transform(item) for item in items]
 
-    def rows_at(self, places: Sequence[int]) -> list[Any]:
+    def rows_at(self, places: Sequence[int], epoch: int | None = None) -> list[Any]:
         """The items at many places, one for each: a stream counts places, those that are left out, too."""
-        kept, items = self._read(self._rows(places))
+        kept, items = self._read(self._rows(places, epoch))
         found: list[Any] = [SKIPPED] * len(places)
         for at, item in zip(kept, items, strict=True):
             found[at] = item if self.transform is None else self.transform(item)
@@ -146,8 +146,8 @@ class TFRecordDataset(Dataset[Any]):
         file, record = self._at(row)
         return SkippedPlace(file.path, record, file.entry(record)[0])
 
-    def _rows(self, places: Sequence[int]) -> NDArray[np.int64]:
-        return self._order.rows(row_numbers(places, len(self)))
+    def _rows(self, places: Sequence[int], epoch: int | None = None) -> NDArray[np.int64]:
+        return self._order.rows(row_numbers(places, len(self)), epoch)
 
     def _at(self, row: int) -> tuple[TFRecordFile, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
