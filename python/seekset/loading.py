@@ -193,6 +193,10 @@ def create_async_dataloader(
     >>> [(batch["sequence_ids"], len(batch["input_ids"])) for batch in loader]
     [(['seq_1', 'seq_3'], 42), (['seq_2'], 18)]
     """
+    if taken := sorted({"batch_size", "collate_fn", "sampler", "shuffle"} & set(options)):
+        raise TypeError(
+            f"{', '.join(taken)} can't be given: batches come whole, as the dataset or the collator makes them"
+        )
     workers: dict[str, Any] = {}
     if num_workers > 0:
         init = cuda_safe_worker_init if worker_init_fn is None else partial(_init_worker, then=worker_init_fn)
@@ -216,6 +220,8 @@ def create_async_dataloader(
 def _in_batches(dataset: Any, collator: Any) -> Any:
     """The dataset as a stream of whole batches."""
     if getattr(dataset, "yields_batches", False):
+        if isinstance(collator, VarlenCollator) and not isinstance(dataset, PackingStream):
+            raise TypeError(f"{type(dataset).__name__} makes its batches itself: give no collator")
         return dataset
     if not isinstance(collator, VarlenCollator):
         kind = "none was given" if collator is None else f"not {type(collator).__name__}"

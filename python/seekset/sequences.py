@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, cast
 import numpy as np
 
 from seekset import _core
-from seekset.errors import SeeksetWarning
+from seekset.errors import SeeksetWarning, StaleIndexError
 from seekset.handle import Handle, made
 from seekset.rows import integers, one_each, row_number, row_numbers
 from seekset.tokens import TokenTable, as_table
@@ -145,6 +145,10 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.SequenceIndex:
         core = _core.SequenceIndex.open(self._path, progress=progress)
+        expected = self._options.get("fingerprint")
+        if expected is not None and core.fingerprint != expected:
+            message = f"{self._path}: it is another index than when it was handed over: expected {expected}, found"
+            raise StaleIndexError(f"{message} {core.fingerprint}; load it again")
         _tell(core, self._path)
         return core
 
@@ -329,7 +333,10 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
             raise TypeError(
                 "a sequence index in memory can't be pickled: create it with a path, or save it and load that"
             )
-        return super().__reduce__()
+        kind, (own, path, options, closed) = super().__reduce__()
+        # Rows mean nothing in another index that has come to lie there.
+        known = {} if self._core is None else {"fingerprint": self._core.fingerprint}
+        return kind, (own, path, {**options, **known}, closed)
 
     def __repr__(self) -> str:
         return self._repr("sequences")

@@ -113,6 +113,14 @@ def test_rows_at_one_distance_are_kept_as_such(index, rows):
     assert len(pickle.dumps(ds.data._indices)) < 200
 
 
+def test_an_index_that_was_replaced_is_not_taken_for_the_other(index):
+    handed_over = pickle.dumps(IndexBasedDataset(index, ROWS))
+    other = write_fasta(index.parent / "other.fa", range(20))
+    SequenceIndex.create([other], index, force=True).close()
+    with pytest.raises(StaleIndexError, match="another index than when it was handed over"):
+        list(pickle.loads(handed_over))
+
+
 def test_rows_that_are_none_are_refused(index):
     for rows in ([14], [-15], [0, 99]):
         with pytest.raises(IndexError, match="out of range: there are 14 rows"):

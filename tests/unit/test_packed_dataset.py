@@ -339,6 +339,12 @@ def test_ranks_can_have_as_many_batches(index, even, counts):
     assert lengths == counts
 
 
+def test_ranks_that_get_nothing_are_told(index):
+    with pytest.warns(SeeksetWarning, match="every rank is idle"):
+        ds = PackedDataset(index, max_tokens=100, rank=3, world_size=50, drop_last=True)
+    assert list(ds) == []
+
+
 def test_more_ranks_than_sequences(tmp_path):
     index = SequenceIndex.create([write_fasta(tmp_path / "a.fa", [5, 9])], tmp_path / "a.sidx")
     parts = [list(PackedDataset(index, max_tokens=12, rank=rank, world_size=7)) for rank in range(7)]

@@ -127,3 +127,6 @@ class IndexBasedDataset(Stream[dict[str, str]]):
     def index(self) -> SequenceIndex:
         """The index they are of."""
         return self.data.index
+
+    def __repr__(self) -> str:
+        return f"<IndexBasedDataset of {len(self)} sequences of {self.index!r}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch.utils.data import Dataset
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.order import Order
 from seekset.datasets.stream import Stream, of_rank
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, SeeksetWarning
 from seekset.ledger import Ledger
 from seekset.plan import Plan
 from seekset.position import VERSION, check_state
@@ -76,7 +77,7 @@ class PackedBatches(Dataset[dict[str, Any]]):
     @property
     def fingerprint(self) -> str:
         """What tells these batches from others: those of the index and of the plan's rules."""
-        return f"{self.plan.fingerprint}, {self.plan.digest}"
+        return f"index {self.plan.fingerprint}, plan {self.plan.digest}"
 
     @property
     def epoch(self) -> int:
@@ -215,8 +216,12 @@ class PackedDataset(Stream[dict[str, Any]]):
             seed=seed,
             repack_each_epoch=repack_each_epoch,
         )
-        super().__init__(batches, even=_even(even, drop_last=drop_last), world=world, at_once=_PLANNED_AT_ONCE)
+        evened = _even(even, drop_last=drop_last)
+        super().__init__(batches, even=evened, world=world, at_once=_PLANNED_AT_ONCE)
         self._ledger = SharedLedger()
+        if len(batches) and evened == "drop" and not len(self):
+            message = f'of {len(batches)} batches for {world.size} ranks, even="drop" leaves none: every rank is idle'
+            warnings.warn(message, SeeksetWarning, stacklevel=2)
 
     @property
     def batches(self) -> PackedBatches:
@@ -245,6 +250,10 @@ class PackedDataset(Stream[dict[str, Any]]):
     def whole(self) -> Ledger:
         """The ledger of everything, once."""
         return _ledger(self.plan)
+
+    def __repr__(self) -> str:
+        world = self._share.world
+        return f"<PackedDataset of {len(self)} batches, rank {world.rank} of {world.size}, {self.plan!r}>"
 
     def _note(self, position: int, row: dict[str, Any]) -> None:
         delivered = Ledger.of(row["rows"].numpy(), row["starts"].numpy())

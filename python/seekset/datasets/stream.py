@@ -122,7 +122,7 @@ class Stream(SharedStream[_T]):
         if at_once < 1:
             raise ValueError(f"at_once must be at least 1, but is {at_once}")
         world = of_rank() if world is None else world
-        setting = {"rows": len(data), "even": even, **files_of(data)}
+        setting = {**files_of(data), "rows": len(data), "even": even}
         super().__init__(Share(len(data), world, even), clock_of(data), setting)
         self.data = data
         self._at_once = at_once
