@@ -306,5 +306,9 @@ fn cumulative(letters: &[u64], around: usize) -> Result<Vec<i32>> {
 
 /// The place of each token in its sequence.
 fn positions(ends: &[i32]) -> Vec<i64> {
-    ends.windows(2).flat_map(|span| 0..i64::from(span[1] - span[0])).collect()
+    let mut places = Vec::with_capacity(ends.last().map_or(0, |&end| end as usize));
+    for span in ends.windows(2) {
+        places.extend(0..i64::from(span[1] - span[0]));
+    }
+    places
 }

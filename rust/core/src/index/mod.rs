@@ -2,6 +2,7 @@
 
 pub mod columns;
 pub mod fai;
+pub mod ids;
 pub mod idx;
 pub mod lookup;
 pub mod plan_file;

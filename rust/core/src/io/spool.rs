@@ -10,6 +10,9 @@ use crate::error::Result;
 /// Bytes copied between two questions whether to go on.
 const PIECE: u64 = 64 << 20;
 
+/// Bytes copied at a time: as many as a file under way takes without a copy of its own.
+const BUFFER: usize = 1 << 20;
+
 /// A growing run of bytes whose memory is bounded.
 #[derive(Debug)]
 pub struct Spool {
@@ -54,8 +57,16 @@ impl Spool {
     /// Writes all of it to `out`, and asks `go_on` now and then.
     pub fn copy_to(&mut self, out: &mut impl Write, mut go_on: impl FnMut() -> Result<()>) -> Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
-        while io::copy(&mut (&mut self.file).take(PIECE), out)? == PIECE {
-            go_on()?;
+        let mut buffer = vec![0; (BUFFER as u64).min(self.len) as usize];
+        let mut done = 0;
+        while done < self.len {
+            let now = (buffer.len() as u64).min(self.len - done) as usize;
+            self.file.read_exact(&mut buffer[..now])?;
+            out.write_all(&buffer[..now])?;
+            done += now as u64;
+            if done.is_multiple_of(PIECE) {
+                go_on()?;
+            }
         }
         Ok(())
     }

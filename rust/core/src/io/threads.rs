@@ -59,6 +59,18 @@ pub fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> Result<R> {
     Ok(pool(threads())?.rayon.install(work))
 }
 
+/// Runs `work` in this process's pool and `here` meanwhile, on the calling thread.
+pub fn in_pool_and_here<R: Send, H>(work: impl FnOnce() -> R + Send, here: impl FnOnce() -> H) -> Result<(R, H)> {
+    let pool = pool(threads())?;
+    let mut done = None;
+    let here = pool.rayon.in_place_scope(|scope| {
+        scope.spawn(|_| done = Some(work()));
+        here()
+    });
+    let done = done.ok_or_else(|| io::Error::other("a thread of the pool ended before its work was done"))?;
+    Ok((done, here))
+}
+
 /// The pool of this very process. A forked child inherits the parent's pool without its threads: waiting for it would
 /// last for ever, and so would dropping it, so the child leaks it and makes its own.
 fn pool(threads: usize) -> Result<Arc<Pool>> {

@@ -8,22 +8,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rayon::prelude::*;
 
 use super::SequenceIndex;
-use super::files::open_fasta;
+use super::files::{KEPT, open_fasta};
 use super::open::{is_blank_or, is_json, publish, refuse_files, refuse_foreign, sorted};
 use crate::error::{Error, Result};
 use crate::fasta::Fasta;
+use crate::index::ids::Ids;
+use crate::index::sequences::builder::too_long;
 use crate::index::sequences::json::JsonWriter;
+use crate::index::sequences::order::by_length;
+use crate::index::sequences::reader::{AT_ONCE, TAKEN};
 use crate::index::sequences::{Builder, Facts, FastaFile, Rows, Seen, Sequence};
+use crate::index::sidx::Entries;
 use crate::io::open::beside;
 use crate::io::whole::{WholeFile, folder, refuse_to_replace};
 use crate::io::{Origin, threads};
 use crate::watch::Watch;
 
-/// Records that one thread reads at a time.
-const TAKEN: u64 = 4096;
-
-/// Records that are in memory at a time.
-const AT_ONCE: u64 = 64 * TAKEN;
+/// Records are asked for so many records before they are read.
+const AHEAD: usize = 32;
 
 /// How to make an index.
 #[derive(Debug, Clone, Copy, Default)]
@@ -141,21 +143,121 @@ fn make(
     let whole = if must { Ok(whole?) } else { whole };
     let spill = if whole.is_ok() { path.map_or(Path::new("."), folder).to_owned() } else { std::env::temp_dir() };
     let mut remarks = Vec::new();
-    let (builder, mut facts) = collect(given, path, force, &spill, watch, &mut remarks)?;
-    let totals = (builder.rows(), builder.tokens());
+    let (records, mut facts) = collect(given, path, force, &spill, watch, &mut remarks)?;
+    let totals = records.totals()?;
     let Some(json) = json else {
-        let builder = sorted(builder, &facts, &spill, watch, |_| Ok(()))?;
+        let builder = records.by_length(&facts, &spill, watch, |_| Ok(()))?;
         let (index, origin) = publish(builder, &facts, whole, because, must)?;
         return Ok(SequenceIndex::new(path, index, origin, remarks));
     };
     let mut file = WholeFile::create(json)?;
     let mut writer = JsonWriter::new(&mut file, &facts, totals.0, totals.1)?;
-    let builder = sorted(builder, &facts, &spill, watch, |rows| writer.take(rows))?;
+    let builder = records.by_length(&facts, &spill, watch, |rows| writer.take(rows))?;
     writer.finish()?;
     facts.json = Some(file.fingerprint()?);
     file.publish()?;
     let (index, origin) = publish(builder, &facts, whole, because, false)?;
     Ok(SequenceIndex::new(Some(json), index, origin, remarks))
+}
+
+/// The records of all files, in their order.
+enum Records<'a> {
+    /// In the files' own indexes, which are open.
+    Open(OpenFiles),
+    /// Collected, because so many files can't be open at a time.
+    Collected(Box<Builder<'a>>),
+}
+
+impl Records<'_> {
+    /// How many there are, and the sum of their lengths.
+    fn totals(&self) -> Result<(u64, u64)> {
+        match self {
+            Self::Open(files) => files.totals(),
+            Self::Collected(builder) => Ok((builder.rows(), builder.tokens())),
+        }
+    }
+
+    /// All of them by length. `look` sees them as they come.
+    fn by_length<'w>(
+        self,
+        facts: &Facts,
+        spill: &Path,
+        watch: &'w dyn Watch,
+        mut look: impl FnMut(&Rows) -> Result<()>,
+    ) -> Result<Builder<'w>> {
+        let files = match self {
+            Self::Collected(builder) => return sorted(*builder, facts, spill, watch, look),
+            Self::Open(files) => files,
+        };
+        let mut builder = Builder::new(spill, watch, 0)?;
+        let take = |rows| {
+            look(&rows)?;
+            builder.take(rows)
+        };
+        let lengths: Vec<&[u64]> = files.files.iter().map(|fasta| fasta.index().lengths()).collect();
+        by_length(&lengths, spill, |numbers| files.read(numbers), take)?;
+        Ok(builder)
+    }
+}
+
+/// Files whose records are numbered from the first of the first to the last of the last.
+struct OpenFiles {
+    files: Vec<Fasta>,
+    /// The number of each file's first record.
+    starts: Vec<u64>,
+}
+
+impl OpenFiles {
+    fn new(files: Vec<Fasta>) -> Self {
+        let mut next = 0;
+        let start = |fasta: &Fasta| {
+            let start = next;
+            next += fasta.len();
+            start
+        };
+        Self { starts: files.iter().map(start).collect(), files }
+    }
+
+    fn totals(&self) -> Result<(u64, u64)> {
+        let lengths = self.files.iter().flat_map(|fasta| fasta.index().lengths());
+        let (mut rows, mut tokens) = (0, 0_u64);
+        for &length in lengths {
+            (rows, tokens) = (rows + 1, tokens.checked_add(length).ok_or_else(too_long)?);
+        }
+        Ok((rows, tokens))
+    }
+
+    /// The file and row of a record.
+    fn place(&self, number: u64) -> (usize, u64) {
+        let file = self.starts.partition_point(|&start| start <= number) - 1;
+        (file, number - self.starts[file])
+    }
+
+    fn read(&self, numbers: &[u64]) -> Result<Rows> {
+        let entries: Vec<Entries<'_>> = self.files.iter().map(|fasta| fasta.index().entries()).collect();
+        let ids: Vec<Ids<'_>> = self.files.iter().map(|fasta| fasta.index().ids()).collect();
+        let mut rows = Rows::with_capacity(numbers.len());
+        for (k, &number) in numbers.iter().enumerate() {
+            if let Some((file, row)) = numbers.get(k + AHEAD).map(|&later| self.place(later)) {
+                entries[file].prefetch(row);
+                ids[file].prefetch_place(row);
+            }
+            if let Some((file, row)) = numbers.get(k + AHEAD / 2).map(|&soon| self.place(soon)) {
+                ids[file].prefetch(row);
+            }
+            let (file, row) = self.place(number);
+            push(&mut rows, &self.files[file], &entries[file], file as u32, row)?;
+        }
+        Ok(rows)
+    }
+}
+
+/// Adds a record of a file.
+fn push(rows: &mut Rows, fasta: &Fasta, entries: &Entries<'_>, file: u32, row: u64) -> Result<()> {
+    let read = entries.get(row).and_then(|entry| Ok((entry, fasta.index().id(row)?)));
+    let (entry, id) = read.map_err(|e| e.in_file(fasta.index_path()))?;
+    rows.push(id, &Sequence { length: entry.length, file, row, byte_offset: entry.header_offset });
+    Ok(())
 }
 
 /// The records of all files, in their order, and what the files look like.
@@ -166,10 +268,11 @@ fn collect<'a>(
     spill: &Path,
     watch: &'a dyn Watch,
     remarks: &mut Vec<String>,
-) -> Result<(Builder<'a>, Facts)> {
+) -> Result<(Records<'a>, Facts)> {
     let total: u64 = given.iter().map(|file| file.size).sum();
+    let few = given.len() <= KEPT;
     let mut builder = Builder::new(spill, watch, total)?;
-    let mut files = Vec::new();
+    let (mut files, mut open) = (Vec::new(), Vec::new());
     let mut before = 0;
     for (file, number) in given.iter().zip(0..) {
         let share = |done: u64, of: u64| {
@@ -184,26 +287,28 @@ fn collect<'a>(
                 file.text
             ));
         }
-        take_records(&fasta, number, &mut builder).map_err(|e| e.in_file(fasta.index_path()))?;
         files.push(FastaFile { path: file.text.clone(), seen: Seen::Fully(*fasta.index().fingerprint()) });
+        if few {
+            open.push(fasta);
+        } else {
+            take_records(&fasta, number, &mut builder)?;
+        }
         before += file.size;
     }
     watch.progress(total, total);
-    Ok((builder, Facts { files, created: now(), json: None }))
+    let records = if few { Records::Open(OpenFiles::new(open)) } else { Records::Collected(Box::new(builder)) };
+    Ok((records, Facts { files, created: now(), json: None }))
 }
 
 fn take_records(fasta: &Fasta, file: u32, builder: &mut Builder<'_>) -> Result<()> {
-    let index = fasta.index();
+    let entries = fasta.index().entries();
     let read = |&start: &u64| {
-        let mut rows = Rows::default();
-        for row in start..index.len().min(start + TAKEN) {
-            let entry = index.entry(row)?;
-            rows.push(index.id(row)?, &Sequence { length: entry.length, file, row, byte_offset: entry.header_offset });
-        }
+        let mut rows = Rows::with_capacity(TAKEN as usize);
+        (start..fasta.len().min(start + TAKEN)).try_for_each(|row| push(&mut rows, fasta, &entries, file, row))?;
         Ok(rows)
     };
-    for from in (0..index.len()).step_by(AT_ONCE as usize) {
-        let starts: Vec<u64> = (from..index.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
+    for from in (0..fasta.len()).step_by(AT_ONCE as usize) {
+        let starts: Vec<u64> = (from..fasta.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
         let found = threads::in_pool(|| starts.par_iter().map(read).collect::<Result<Vec<Rows>>>())??;
         found.into_iter().try_for_each(|rows| builder.take(rows))?;
     }

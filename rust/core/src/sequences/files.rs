@@ -16,7 +16,7 @@ use crate::io::whole::WholeFile;
 use crate::watch::{Unwatched, Watch};
 
 /// Files that are kept open. Each takes up to three descriptors, and 1024 are what a process mostly may have.
-const KEPT: usize = 128;
+pub(super) const KEPT: usize = 128;
 
 /// The files behind one index.
 pub(super) struct Files {

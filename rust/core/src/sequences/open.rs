@@ -161,10 +161,11 @@ pub(super) fn sorted<'a>(
     };
     let staged = Sequences::open(staged)?;
     let mut builder = Builder::new(spill, watch, 0)?;
-    by_length(&staged, spill, |rows| {
+    let take = |rows| {
         look(&rows)?;
         builder.take(rows)
-    })?;
+    };
+    by_length(&[staged.lengths()], spill, |rows| staged.rows_of(rows), take)?;
     Ok(builder)
 }
 

@@ -143,7 +143,7 @@ proptest! {
         let mut sorted = rows.clone();
         sorted.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.length));
         let mut found = Vec::new();
-        by_length(&index, &std::env::temp_dir(), |rows| {
+        by_length(&[index.lengths()], &std::env::temp_dir(), |rows| index.rows_of(rows), |rows| {
             let text = |id: &[u8]| String::from_utf8(id.to_vec()).expect("text");
             found.extend(rows.iter().map(|(id, sequence)| (text(id), sequence)));
             Ok(())

@@ -32,6 +32,21 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Room for so many rows.
+    #[must_use]
+    pub fn with_capacity(rows: usize) -> Self {
+        Self {
+            id_lengths: Vec::with_capacity(rows),
+            id_bytes: Vec::with_capacity(16 * rows),
+            length: Vec::with_capacity(rows),
+            file: Vec::with_capacity(rows),
+            row: Vec::with_capacity(rows),
+            byte_offset: Vec::with_capacity(rows),
+            check: Vec::with_capacity(rows),
+            id_check: Vec::with_capacity(rows),
+        }
+    }
+
     /// Adds a row.
     pub fn push(&mut self, id: &str, sequence: &Sequence) {
         self.id_lengths.push(id.len() as u64);
@@ -124,10 +139,7 @@ impl<'a> Builder<'a> {
         for &length in &rows.length {
             self.descending &= length <= self.last;
             self.last = length;
-            self.tokens = self
-                .tokens
-                .checked_add(length)
-                .ok_or_else(|| Error::format(0, "the lengths of all sequences add up to more than 64 bits can hold"))?;
+            self.tokens = self.tokens.checked_add(length).ok_or_else(too_long)?;
         }
         self.rows += rows.len() as u64;
         let numbers: [&[u8]; 3] =
@@ -182,6 +194,10 @@ impl<'a> Builder<'a> {
         ];
         write(out, &schema, rows, &mut columns, || beat.go_on())
     }
+}
+
+pub(crate) fn too_long() -> Error {
+    Error::format(0, "the lengths of all sequences add up to more than 64 bits can hold")
 }
 
 /// The fingerprint of an index: what its rows are, whatever its files are called and however it is stored.

@@ -6,10 +6,9 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::builder::Rows;
-use super::reader::{Sequences, TAKEN};
+use super::reader::{TAKEN, Turns};
 use crate::error::Result;
 use crate::index::lookup::{Hashed, Sorter};
-use crate::io::threads;
 
 /// Lengths below this have their counts in an array.
 const SHORT: u64 = 1 << 16;
@@ -36,7 +35,7 @@ struct Places {
 
 impl Places {
     /// Counts lengths; from the counts follows where the rows of each length go.
-    fn of(lengths: &[u64]) -> Self {
+    fn of<'a>(lengths: impl Iterator<Item = &'a u64>) -> Self {
         let mut places = Self { short: vec![0; SHORT as usize], long: BTreeMap::new() };
         for &length in lengths {
             *places.next(length) += 1;
@@ -54,22 +53,28 @@ impl Places {
     }
 }
 
-/// Hands over the rows of `index` by length, some at a time, in bounded memory: it spills to an unnamed file in `folder`.
-pub fn by_length(index: &Sequences, folder: &Path, mut take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
-    let lengths = index.lengths();
-    let mut places = Places::of(lengths);
+/// Hands over rows by length, some at a time, in bounded memory: it spills to an unnamed file in `folder`. Rows are
+/// numbered through all of `lengths`, and read by their numbers, by several threads.
+pub fn by_length(
+    lengths: &[&[u64]],
+    folder: &Path,
+    read: impl Fn(&[u64]) -> Result<Rows> + Sync,
+    mut take: impl FnMut(Rows) -> Result<()>,
+) -> Result<()> {
+    let mut places = Places::of(lengths.iter().copied().flatten());
     let mut sorter = Sorter::<Placed>::new(folder);
-    let shift = (lengths.len() as u64).leading_zeros();
-    for (&length, row) in lengths.iter().zip(0..) {
+    let shift = lengths.iter().map(|part| part.len() as u64).sum::<u64>().leading_zeros();
+    for (&length, row) in lengths.iter().copied().flatten().zip(0..) {
         let next = places.next(length);
         sorter.push(Placed { place: *next << shift, row })?;
         *next += 1;
     }
+    let mut turns = Turns::default();
     sorter.finish(|placed| {
-        let read = |some: &[Placed]| index.rows_of(some.iter().map(|placed| placed.row));
-        let found = threads::in_pool(|| placed.par_chunks(TAKEN as usize).map(read).collect::<Result<Vec<Rows>>>())??;
-        found.into_iter().try_for_each(&mut take)
-    })
+        let read = |some: &[Placed]| read(&some.iter().map(|placed| placed.row).collect::<Vec<_>>());
+        turns.next(|| placed.par_chunks(TAKEN as usize).map(read).collect(), &mut take)
+    })?;
+    turns.end(take)
 }
 
 #[cfg(test)]
@@ -81,7 +86,7 @@ mod tests {
         for lengths in
             [vec![], vec![5], vec![0, 0, 0], vec![3, 70_000, 3, 0, 1 << 40, 70_000, 65_535, 65_536, u64::MAX]]
         {
-            let mut places = Places::of(&lengths);
+            let mut places = Places::of(lengths.iter());
             let mut expected: Vec<usize> = (0..lengths.len()).collect();
             expected.sort_by_key(|&row| std::cmp::Reverse(lengths[row]));
             let mut got = vec![0; lengths.len()];

@@ -12,14 +12,19 @@ use super::{
 };
 use crate::error::{Error, Place, Result};
 use crate::index::columns::Columns;
+use crate::index::ids::Ids;
 use crate::index::lookup::{Repeats, Sorter, hash_name};
+use crate::io::prefetch::prefetch;
 use crate::io::{Fingerprint, Store, threads};
 
 /// Rows that one thread reads at a time.
-pub(super) const TAKEN: u64 = 4096;
+pub(crate) const TAKEN: u64 = 4096;
+
+/// Rows are asked for so many rows before they are read.
+const AHEAD: usize = 32;
 
 /// Rows that are in memory at a time where all are passed through.
-const AT_ONCE: u64 = 64 * TAKEN;
+pub(crate) const AT_ONCE: u64 = 64 * TAKEN;
 
 /// An open index.
 #[derive(Debug, Clone)]
@@ -132,21 +137,24 @@ impl Sequences {
         self.columns.store().check_unchanged()
     }
 
-    fn number<T: bytemuck::Pod>(&self, buffer: usize, row: u64) -> Result<T> {
-        let value = usize::try_from(row).ok().and_then(|row| self.columns.numbers(buffer).get(row).copied());
-        value.ok_or(Error::RowOutOfRange { row: row as i64, rows: self.len() })
+    /// The columns, looked up once for many rows.
+    #[inline]
+    pub(super) fn looked_up(&self) -> LookedUp<'_> {
+        let columns = &self.columns;
+        LookedUp {
+            ids: Ids::new(columns, ID_ENDS, ID_BYTES, ID_CHECK),
+            length: columns.numbers(LENGTH),
+            file: columns.numbers(FILE),
+            row: columns.numbers(ROW),
+            byte_offset: columns.numbers(BYTE_OFFSET),
+            check: columns.numbers(CHECK),
+            files: self.facts.files.len(),
+        }
     }
 
     /// The sequence in a row. A damaged row is an error.
     pub fn sequence(&self, row: u64) -> Result<Sequence> {
-        let sequence = Sequence {
-            length: self.number(LENGTH, row)?,
-            file: self.number(FILE, row)?,
-            row: self.number(ROW, row)?,
-            byte_offset: self.number(BYTE_OFFSET, row)?,
-        };
-        let sound = sequence.check() == self.number::<u32>(CHECK, row)?;
-        if sound && (sequence.file as usize) < self.facts.files.len() { Ok(sequence) } else { Err(damaged(row)) }
+        self.looked_up().sequence(row)
     }
 
     /// The file of a sequence.
@@ -156,35 +164,34 @@ impl Sequences {
 
     /// The id of the sequence in a row.
     pub fn id(&self, row: u64) -> Result<&str> {
-        if row >= self.len() {
-            return Err(Error::RowOutOfRange { row: row as i64, rows: self.len() });
-        }
-        let (from, to): (u64, u64) = (self.number(ID_ENDS, row)?, self.number(ID_ENDS, row + 1)?);
-        let id = self.columns.bytes(ID_BYTES).get(from as usize..to as usize).ok_or_else(|| damaged(row))?;
-        if self.number::<u32>(ID_CHECK, row)? != hash_name(id) as u32 {
-            return Err(damaged(row));
-        }
-        std::str::from_utf8(id).map_err(|_| damaged(row))
+        self.looked_up().id(row)
     }
 
     /// Some rows, in the order asked.
-    pub(super) fn rows_of(&self, rows: impl IntoIterator<Item = u64>) -> Result<Rows> {
-        let mut found = Rows::default();
-        for row in rows {
-            found.push(self.id(row)?, &self.sequence(row)?);
+    pub fn rows_of(&self, wanted: &[u64]) -> Result<Rows> {
+        let columns = self.looked_up();
+        let mut found = Rows::with_capacity(wanted.len());
+        for (k, &row) in wanted.iter().enumerate() {
+            if let Some(&later) = wanted.get(k + AHEAD) {
+                columns.prefetch(later);
+            }
+            if let Some(&soon) = wanted.get(k + AHEAD / 2) {
+                columns.ids.prefetch(soon);
+            }
+            found.push(columns.id(row)?, &columns.sequence(row)?);
         }
         Ok(found)
     }
 
     /// Hands over all rows in order, some at a time; they are read by several threads.
     pub fn pass(&self, mut take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+        let mut turns = Turns::default();
         for from in (0..self.len()).step_by(AT_ONCE as usize) {
             let starts: Vec<u64> = (from..self.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
-            let read = |&start: &u64| self.rows_of(start..self.len().min(start + TAKEN));
-            let found = threads::in_pool(|| starts.par_iter().map(read).collect::<Result<Vec<Rows>>>())??;
-            found.into_iter().try_for_each(&mut take)?;
+            let read = |&start: &u64| self.rows_of(&(start..self.len().min(start + TAKEN)).collect::<Vec<_>>());
+            turns.next(|| starts.par_iter().map(read).collect(), &mut take)?;
         }
-        Ok(())
+        turns.end(take)
     }
 
     /// Reads every row and compares all checksums, sums and the order.
@@ -210,6 +217,87 @@ impl Sequences {
         let mut repeats = Repeats::default();
         sorter.finish(|pairs| repeats.look(pairs, |a, b| Ok(self.id(a)? == self.id(b)?)))?;
         Ok(repeats.earliest)
+    }
+}
+
+/// Rows that are read by the pool while those before them are taken by the calling thread.
+#[derive(Default)]
+pub(super) struct Turns {
+    waiting: Vec<Rows>,
+}
+
+impl Turns {
+    pub fn next(
+        &mut self,
+        read: impl FnOnce() -> Result<Vec<Rows>> + Send,
+        take: &mut impl FnMut(Rows) -> Result<()>,
+    ) -> Result<()> {
+        let before = std::mem::take(&mut self.waiting);
+        let (found, taken) = threads::in_pool_and_here(read, || before.into_iter().try_for_each(take))?;
+        taken?;
+        self.waiting = found?;
+        Ok(())
+    }
+
+    pub fn end(self, take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+        self.waiting.into_iter().try_for_each(take)
+    }
+}
+
+/// The columns of an index.
+#[derive(Clone, Copy)]
+pub(super) struct LookedUp<'a> {
+    ids: Ids<'a>,
+    length: &'a [u64],
+    file: &'a [u32],
+    row: &'a [u64],
+    byte_offset: &'a [u64],
+    check: &'a [u32],
+    files: usize,
+}
+
+impl<'a> LookedUp<'a> {
+    #[inline]
+    fn sequence(&self, row: u64) -> Result<Sequence> {
+        let (sequence, check) = self.unchecked(row).ok_or_else(|| self.out_of_range(row))?;
+        let sound = sequence.check() == check && (sequence.file as usize) < self.files;
+        if sound { Ok(sequence) } else { Err(damaged(row)) }
+    }
+
+    #[inline]
+    fn unchecked(&self, row: u64) -> Option<(Sequence, u32)> {
+        let row = usize::try_from(row).ok()?;
+        let sequence = Sequence {
+            length: *self.length.get(row)?,
+            file: *self.file.get(row)?,
+            row: *self.row.get(row)?,
+            byte_offset: *self.byte_offset.get(row)?,
+        };
+        Some((sequence, *self.check.get(row)?))
+    }
+
+    #[inline]
+    fn id(&self, row: u64) -> Result<&'a str> {
+        let missing = || if row < self.length.len() as u64 { damaged(row) } else { self.out_of_range(row) };
+        self.ids.get(row).ok_or_else(missing)
+    }
+
+    /// Says that a row will be wanted shortly. Rows by length lie far apart: waiting for each takes longer than reading it.
+    #[inline]
+    fn prefetch(&self, row: u64) {
+        self.ids.prefetch_place(row);
+        let Ok(row) = usize::try_from(row) else { return };
+        for column in [self.length, self.row, self.byte_offset] {
+            prefetch(column.get(row..=row).unwrap_or(&[]));
+        }
+        for column in [self.file, self.check] {
+            prefetch(column.get(row..=row).unwrap_or(&[]));
+        }
+    }
+
+    #[cold]
+    fn out_of_range(&self, row: u64) -> Error {
+        Error::RowOutOfRange { row: row as i64, rows: self.length.len() as u64 }
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::error::{Error, Place, Result};
 use crate::index::columns::Columns;
+use crate::index::ids::Ids;
 use crate::index::lookup::{Repeats, candidates, hash_name};
 use crate::io::prefetch::prefetch;
 use crate::io::{Fingerprint, Store};
@@ -165,14 +166,17 @@ impl Sidx {
         }
     }
 
+    /// The ids, looked up once for many rows.
+    #[inline]
+    #[must_use]
+    pub fn ids(&self) -> Ids<'_> {
+        Ids::new(&self.columns, ID_ENDS, ID_BYTES, ID_CHECK)
+    }
+
     /// The id of record `row`.
     pub fn id(&self, row: u64) -> Result<&str> {
-        let (from, to): (u64, u64) = (self.number(ID_ENDS, row)?, self.number(ID_ENDS, row + 1)?);
-        let id = self.columns.bytes(ID_BYTES).get(from as usize..to as usize).ok_or_else(|| damaged(row))?;
-        if self.number::<u32>(ID_CHECK, row)? != hash_name(id) as u32 {
-            return Err(damaged(row));
-        }
-        std::str::from_utf8(id).map_err(|_| damaged(row))
+        let missing = || if row < self.len() { damaged(row) } else { self.out_of_range(row) };
+        self.ids().get(row).ok_or_else(missing)
     }
 
     /// The row of the first record with this id.

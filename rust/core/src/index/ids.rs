@@ -1,0 +1,56 @@
+//! The ids of an index: text, and a checksum of each.
+
+use super::columns::Columns;
+use super::lookup::hash_name;
+use crate::io::prefetch::prefetch;
+
+/// Bytes of an id that are asked for ahead.
+const MOST_PREFETCHED: u64 = 128;
+
+/// The columns that hold ids, looked up once for many rows.
+#[derive(Clone, Copy)]
+pub struct Ids<'a> {
+    ends: &'a [u64],
+    bytes: &'a [u8],
+    checks: &'a [u32],
+}
+
+impl<'a> Ids<'a> {
+    /// Ids whose ends, bytes and checksums are these buffers.
+    #[inline]
+    pub(super) fn new(columns: &'a Columns, ends: usize, bytes: usize, checks: usize) -> Self {
+        Self { ends: columns.numbers(ends), bytes: columns.bytes(bytes), checks: columns.numbers(checks) }
+    }
+
+    /// The id of a row. Nothing if there is no such row, or it is damaged.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, row: u64) -> Option<&'a str> {
+        let (from, to) = self.span(row)?;
+        let id = self.bytes.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?)?;
+        let sound = *self.checks.get(usize::try_from(row).ok()?)? == hash_name(id) as u32;
+        std::str::from_utf8(id).ok().filter(|_| sound)
+    }
+
+    #[inline]
+    fn span(&self, row: u64) -> Option<(u64, u64)> {
+        let &[from, to] = self.ends.get(usize::try_from(row).ok()?..)?.first_chunk::<2>()?;
+        Some((from, to))
+    }
+
+    /// Says that [`Ids::prefetch`] will be called for a row.
+    #[inline]
+    pub fn prefetch_place(&self, row: u64) {
+        let Ok(row) = usize::try_from(row) else { return };
+        prefetch(self.ends.get(row..=row).unwrap_or(&[]));
+        prefetch(self.checks.get(row..=row).unwrap_or(&[]));
+    }
+
+    /// Says that the id of a row, whose place is near by now, will be wanted shortly.
+    #[inline]
+    pub fn prefetch(&self, row: u64) {
+        let Some((from, to)) = self.span(row) else { return };
+        let to = to.min(from.saturating_add(MOST_PREFETCHED));
+        prefetch(self.bytes.get(from as usize..to as usize).unwrap_or(&[]));
+    }
+}
