@@ -745,3 +745,32 @@ def test_the_stride_gives_ranks_tokens_alike(tmp_path):
     shares = [index.lengths[get_worker_indices(tmp_path / "x.sidx", rank, 4)].sum() for rank in range(4)]
     assert sum(shares) == lengths.sum()
     assert all(abs(share - lengths.sum() / 4) < 0.1 * lengths.sum() / 4 for share in shares)
+
+
+def test_a_sequence_longer_than_memory_allows_is_a_memory_error(run):
+    """And what fits is still read afterwards."""
+    printed = run("""
+        import resource
+        import seekset
+
+        with open("big.fa", "wb") as file:
+            file.write(b">big\\n" + (b"A" * 999_999 + b"\\n") * 64)
+        index = seekset.SequenceIndex.create(["big.fa"], "big.sidx")
+        index.packed([0], "esm", max_length=10)
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (150 << 20), resource.RLIM_INFINITY))
+        fasta = seekset.Fasta("big.fa")
+        for read in (
+            lambda: index.packed([0], "esm"),
+            lambda: index.padded([0], "esm"),
+            lambda: index.fetch_many([0] * 4),
+            lambda: fasta.gather([0], tokens="esm", dtype="int64"),
+            lambda: fasta.fetch_many([0] * 4),
+        ):
+            try:
+                read()
+            except MemoryError:
+                print("too long")
+        print(len(index.packed([0], "esm", max_length=1000).input_ids))
+    """)
+    assert printed.split("\n") == [*["too long"] * 5, "1002", ""]

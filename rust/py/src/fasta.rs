@@ -7,7 +7,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 use seekset_core::Result;
 use seekset_core::fasta::{FaiReport, Fasta as Core, OpenOptions, Origin};
 use seekset_core::gather::complement::COMPLEMENT;
@@ -33,6 +33,9 @@ pub fn told(origin: &Origin) -> (&'static str, Option<String>) {
 
 /// Reads of more letters let other threads run.
 const MANY_LETTERS: u64 = 1 << 16;
+
+/// Texts up to this many letters are made without asking whether there is memory for them.
+const SURELY_FITS: usize = 1 << 20;
 
 /// An open FASTA file and its index.
 #[pyclass(frozen, module = "seekset._core")]
@@ -258,7 +261,15 @@ pub fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyStrin
     // The scan let only ASCII pass; a file changed behind our back may hold anything.
     let letters = std::str::from_utf8(letters)
         .map_err(|_| PyValueError::new_err("the sequence holds bytes that are not ASCII"))?;
-    Ok(PyString::new(py, letters))
+    if letters.len() <= SURELY_FITS {
+        return Ok(PyString::new(py, letters));
+    }
+    // PyO3 takes it for granted that there is memory for a str, and panics if not; bytes may fail.
+    let bytes = PyBytes::new_with(py, letters.len(), |buffer| {
+        buffer.copy_from_slice(letters.as_bytes());
+        Ok(())
+    })?;
+    Ok(bytes.call_method1("decode", ("ascii",))?.cast_into()?)
 }
 
 /// Writes the `.fai` of a FASTA file; returns its path, how many records were left out, and what is odd about the file.

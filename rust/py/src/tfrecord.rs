@@ -102,7 +102,14 @@ impl TFRecordFile {
             // Checked, and waited for, by the call for many, which lets other threads run.
             return Ok(self.read_rows(py, &[row])?.get_item(0)?.cast_into()?);
         }
-        self.inner.with_payload(row, |payload| PyBytes::new(py, payload)).or_raise(py)
+        // Unlike `PyBytes::new`, it may fail: a payload can be longer than memory allows.
+        let copy = |payload: &[u8]| {
+            PyBytes::new_with(py, payload.len(), |buffer| {
+                buffer.copy_from_slice(payload);
+                Ok(())
+            })
+        };
+        self.inner.with_payload(row, copy).or_raise(py)?
     }
 
     /// The payloads of many rows, in the order asked.
