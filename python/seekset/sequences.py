@@ -124,14 +124,14 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
         """The index of FASTA files, plain or compressed with bgzip.
 
         The one at ``path`` is taken if it is about these files, in this order, and none of them has changed in size,
-        modification time or content; else it is made anew and the log (``"seekset"``) says why. Each file's own index
-        (``proteins.fa.sidx``) is used, and made if need be.
+        modification time or sampled content; else it is made anew and the log (``"seekset"``) says why. Another file
+        than a sequence index is not replaced. Each file's own index (``proteins.fa.sidx``) is used, or made.
 
         Args:
             files: The files.
             path: Where the index is to be: readable JSON if it ends in ``.json``, else Arrow. Without one, the index is
                 made in memory, for this process alone.
-            duplicates: ``"error"`` refuses files in which two sequences have one id.
+            duplicates: ``"error"`` refuses files in which two sequences have one id; what is at ``path`` stays.
             force: Whether to make the index, and those of the files, even if there are good ones.
             progress: Called with bytes done and bytes in all while files are scanned.
         """
@@ -321,7 +321,10 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
         self._open.save(path, progress=progress)
 
     def check_files(self) -> None:
-        """Raise ``FileNotFoundError`` or ``StaleIndexError`` if a FASTA file is missing or not what it was."""
+        """Raise ``FileNotFoundError`` or ``StaleIndexError`` if a FASTA file is missing or has another size or time.
+
+        Contents are not looked at here: :meth:`create` samples them, and so does a read when it opens a file.
+        """
         self._open.check_files()
 
     def verify(self) -> None:

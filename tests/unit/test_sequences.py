@@ -218,10 +218,18 @@ def test_an_index_that_fits_is_taken_as_it_is(files, path, caplog):
     assert path.stat().st_ino != before.st_ino
 
 
+def swap(file, data):
+    """Put other bytes into a file and keep its times."""
+    seen = file.stat()
+    file.write_bytes(data)
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
 CHANGES = {
     "newer": (lambda files: os.utime(files[0], ns=(0, files[0].stat().st_mtime_ns + 1_000_000)), "modification time"),
     "older": (lambda files: os.utime(files[0], ns=(0, files[0].stat().st_mtime_ns - 1_000_000)), "modification time"),
     "longer": (lambda files: files[1].write_bytes(B + b">new\nM\n"), "size was"),
+    "swapped": (lambda files: swap(files[1], B.replace(b"ACDEF", b"FEDCA")), "contents differ"),
     "added": (lambda files: files.append(files[0].with_name("c.fa")) or files[2].write_bytes(b">c\nM\n"), "not about"),
     "removed": (lambda files: files.pop(), "which was not given"),
     "another order": (lambda files: files.reverse(), "another order"),
@@ -270,12 +278,49 @@ def test_a_missing_file_is_named(files, tmp_path):
 
 
 def test_ids_of_two_sequences_are_refused_with_both_places_if_asked(files, path):
-    message = r"id 'a2' names two records, one in .*b\.fa: .*byte 17, and one in .*a\.fa: .*byte 15"
+    message = r"id 'a2' names two records, one in .*a\.fa: .*byte 15, and one in .*b\.fa: .*byte 17"
     with pytest.raises(seekset.DuplicateIdError, match=message):
         create_sequence_index(files, path, duplicates="error")
     create_sequence_index(files[:1], path, duplicates="error")
     with pytest.raises(ValueError, match="duplicates must be"):
         create_sequence_index(files, path, duplicates="first")
+
+
+def test_the_repeat_that_is_named_is_the_earliest_in_the_files(write, path):
+    early = write(b">x\nM\n>long\nMKVLA\n>x\nMK\n", "early.fa")
+    late = write(b">long\nMKVLAAG\n>x\nMKVLAAGG\n", "late.fa")
+    message = r"id 'x' names two records, one in .*early\.fa: .*byte 0, and one in .*early\.fa: .*byte 17"
+    with pytest.raises(seekset.DuplicateIdError, match=message):
+        create_sequence_index([early, late], path, duplicates="error")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_index_that_is_refused_leaves_what_was_there(files, path, there):
+    if there:
+        create_sequence_index(files[:1], path)
+    before = {file.name: file.read_bytes() for file in path.parent.glob("both*")}
+    with pytest.raises(seekset.DuplicateIdError):
+        create_sequence_index(files, path, duplicates="error")
+    assert {file.name: file.read_bytes() for file in path.parent.glob("both*")} == before
+    assert bool(before) == there
+
+
+@pytest.mark.parametrize("text", ['{"lr": 1e-4}', '{"sequences": "a.fa"}', " {}", "[]", '["fasta_mtimes"]'])
+def test_json_of_another_kind_is_not_replaced(files, tmp_path, text):
+    path = tmp_path / "cfg.json"
+    path.write_text(text)
+    message = r"cfg\.json: there is a file already, and it is no sequence index; delete it or give another path"
+    for write in (
+        lambda: create_sequence_index(files, path),
+        lambda: create_sequence_index(files, path, force=True),
+        lambda: SequenceIndex.create(files).save(path),
+    ):
+        with pytest.raises(seekset.MismatchError, match=message):
+            write()
+    assert path.read_text() == text
+    path.write_text("")
+    SequenceIndex.create(files).save(path)
+    assert records(SequenceIndex.load(path)) == EXPECTED
 
 
 def test_files_without_sequences_make_an_index_without_sequences(write, path):
@@ -494,9 +539,7 @@ def test_a_file_that_changes_while_it_is_open_is_a_stale_index_error(index, file
 
 def test_a_file_of_the_same_size_and_time_but_other_records_is_not_read(files, path):
     create_sequence_index(files, path)
-    seen = files[1].stat()
-    files[1].write_bytes(b">b1\nMKVLAA\n>\nMKG\n>a2\nACDEF\n")
-    os.utime(files[1], ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    swap(files[1], b">b1\nMKVLAA\n>\nMKG\n>a2\nACDEF\n")
     with pytest.raises(seekset.StaleIndexError, match=r"b\.fa: "):
         SequenceIndex.load(path).fetch_many([0])
 

@@ -57,6 +57,12 @@ impl WholeFile {
         Mapped::open(&temp)
     }
 
+    /// The bytes so far as a mapping, before they have their name.
+    pub(crate) fn look(&mut self) -> Result<Arc<Mapped>> {
+        self.out.flush().map_err(|e| Error::io(&self.path, e))?;
+        Mapped::open(&self.temp)
+    }
+
     /// What the file looks like as it is now, which it keeps when it gets its name.
     pub(crate) fn fingerprint(&mut self) -> Result<Fingerprint> {
         let taken = self.out.flush().and_then(|()| Fingerprint::of(self.out.get_ref()));

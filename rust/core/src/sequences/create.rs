@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
 
-use super::SequenceIndex;
 use super::files::{KEPT, open_fasta};
-use super::open::{is_blank_or, is_json, publish, refuse_files, refuse_foreign, sorted};
+use super::open::{is_json, publish, refuse_files, refuse_foreign, refuse_foreign_json, sorted};
+use super::{SequenceIndex, refuse_repeats};
 use crate::error::{Error, Result};
 use crate::fasta::Fasta;
 use crate::index::ids::Ids;
@@ -17,10 +17,10 @@ use crate::index::sequences::builder::too_long;
 use crate::index::sequences::json::JsonWriter;
 use crate::index::sequences::order::by_length;
 use crate::index::sequences::reader::{AT_ONCE, TAKEN};
-use crate::index::sequences::{Builder, Facts, FastaFile, Rows, Seen, Sequence};
+use crate::index::sequences::{Builder, Facts, FastaFile, Rows, Seen, Sequence, Sequences};
 use crate::index::sidx::Entries;
 use crate::io::open::beside;
-use crate::io::whole::{WholeFile, folder, refuse_to_replace};
+use crate::io::whole::{WholeFile, folder};
 use crate::io::{Origin, threads};
 use crate::watch::Watch;
 
@@ -52,14 +52,11 @@ impl SequenceIndex {
             Some(path) if !options.force => fitting(path, &given, watch)?,
             _ => Err(None),
         };
-        let index = match found {
-            Ok(index) => index,
-            Err(because) => make(&given, path, because, options.force, watch)?,
-        };
-        if options.unique {
-            index.refuse_duplicates()?;
+        match found {
+            Ok(index) if options.unique => index.refuse_duplicates().map(|()| index),
+            Ok(index) => Ok(index),
+            Err(because) => make(&given, path, because, *options, watch),
         }
-        Ok(index)
     }
 }
 
@@ -113,23 +110,24 @@ fn misfit(index: &SequenceIndex, given: &[Given]) -> Option<String> {
         return Some("the files were given in another order".to_owned());
     }
     let sound = index.sequences().verify().map_err(|e| index.named(e));
-    sound.and_then(|()| index.check_files()).err().map(|error| error.to_string())
+    sound.and_then(|()| index.check_contents()).err().map(|error| error.to_string())
 }
 
 fn make(
     given: &[Given],
     path: Option<&Path>,
     because: Option<String>,
-    force: bool,
+    options: CreateOptions,
     watch: &dyn Watch,
 ) -> Result<SequenceIndex> {
     let json = path.filter(|path| is_json(path));
     let arrow = json.map_or_else(|| path.map(Path::to_owned), |json| Some(beside(json, ".sidx")));
+    let files: Vec<PathBuf> = given.iter().map(|file| file.path.clone()).collect();
     if let Some(path) = path {
-        refuse_files(path, &given.iter().map(|file| file.path.clone()).collect::<Vec<_>>())?;
+        refuse_files(path, &files)?;
     }
     if let Some(json) = json {
-        refuse_to_replace(json, None, "sequence index", |start| is_blank_or(start, b'{'))?;
+        refuse_foreign_json(json)?;
     }
     if let Some(arrow) = &arrow {
         refuse_foreign(arrow)?;
@@ -143,11 +141,12 @@ fn make(
     let whole = if must { Ok(whole?) } else { whole };
     let spill = if whole.is_ok() { path.map_or(Path::new("."), folder).to_owned() } else { std::env::temp_dir() };
     let mut remarks = Vec::new();
-    let (records, mut facts) = collect(given, path, force, &spill, watch, &mut remarks)?;
+    let (records, mut facts) = collect(given, path, options.force, &spill, watch, &mut remarks)?;
     let totals = records.totals()?;
+    let sound = |index: &Sequences| if options.unique { refuse_repeats(index, &files) } else { Ok(()) };
     let Some(json) = json else {
         let builder = records.by_length(&facts, &spill, watch, |_| Ok(()))?;
-        let (index, origin) = publish(builder, &facts, whole, because, must)?;
+        let (index, origin) = publish(builder, &facts, whole, because, must, sound)?;
         return Ok(SequenceIndex::new(path, index, origin, remarks));
     };
     let mut file = WholeFile::create(json)?;
@@ -155,8 +154,8 @@ fn make(
     let builder = records.by_length(&facts, &spill, watch, |rows| writer.take(rows))?;
     writer.finish()?;
     facts.json = Some(file.fingerprint()?);
-    file.publish()?;
-    let (index, origin) = publish(builder, &facts, whole, because, false)?;
+    let publish_json = |index: &Sequences| sound(index).and_then(|()| file.publish().map(drop));
+    let (index, origin) = publish(builder, &facts, whole, because, false, publish_json)?;
     Ok(SequenceIndex::new(Some(json), index, origin, remarks))
 }
 

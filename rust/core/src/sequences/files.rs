@@ -1,5 +1,6 @@
 //! The FASTA files behind an index: opened when they are needed, some kept open.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -60,6 +61,13 @@ impl Files {
         let metadata = std::fs::metadata(path).map_err(|e| self.named(Error::io(path, e)))?;
         let sample = if let Seen::Fully(then) = &self.seen[file as usize] { then.sample } else { 0 };
         self.compare(file, &Fingerprint { size: metadata.len(), mtime_ns: mtime_ns(&metadata), sample })
+    }
+
+    /// The same, with a look at samples of its content too, where the index knows them.
+    pub fn check_content(&self, file: u32) -> Result<()> {
+        let path = &self.paths[file as usize];
+        let taken = File::open(path).and_then(|file| Fingerprint::of(&file));
+        self.compare(file, &taken.map_err(|e| self.named(Error::io(path, e)))?)
     }
 
     fn compare(&self, file: u32, now: &Fingerprint) -> Result<()> {

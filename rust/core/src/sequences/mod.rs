@@ -92,9 +92,14 @@ impl SequenceIndex {
         self.files.paths()
     }
 
-    /// An error if a file is missing or not what it was when it was indexed.
+    /// An error if a file is missing, or not what it was when it was indexed in size and time.
     pub fn check_files(&self) -> Result<()> {
         (0..self.files().len() as u32).try_for_each(|file| self.files.check(file))
+    }
+
+    /// An error if a file is missing, or not what it was when it was indexed in size, time and sampled content.
+    fn check_contents(&self) -> Result<()> {
+        (0..self.files().len() as u32).try_for_each(|file| self.files.check_content(file))
     }
 
     /// An error if the index is not what it was at open.
@@ -109,15 +114,7 @@ impl SequenceIndex {
 
     /// An error with both files and places if an id names two sequences.
     pub fn refuse_duplicates(&self) -> Result<()> {
-        let folder = std::env::temp_dir();
-        let Some((first, second)) = self.index.repeat(&folder).map_err(|e| self.named(e))? else { return Ok(()) };
-        let place = |row: u64| -> Result<(PathBuf, Place)> {
-            let Sequence { file, row, byte_offset, .. } = self.index.sequence(row)?;
-            let record = Some(row).filter(|&row| row != UNKNOWN_ROW);
-            Ok((self.files()[file as usize].clone(), Place { record, ..Place::at(byte_offset) }))
-        };
-        let id = self.index.id(second)?.to_owned();
-        Err(Error::Repeated { id, places: Box::new([place(first)?, place(second)?]) })
+        refuse_repeats(&self.index, self.files()).map_err(|e| self.named(e))
     }
 
     /// Errors from the index with its name.
@@ -181,6 +178,18 @@ impl SequenceIndex {
         let resolved = self.resolve(requests)?;
         gather::gathered(resolved.letters(), |slots| self.gather(&resolved, &Raw, slots))
     }
+}
+
+/// An error with both files and places, in the order of files, if an id names two sequences.
+fn refuse_repeats(index: &Sequences, files: &[PathBuf]) -> Result<()> {
+    let Some((first, second)) = index.repeat(&std::env::temp_dir())? else { return Ok(()) };
+    let place = |row: u64| -> Result<(PathBuf, Place)> {
+        let Sequence { file, row, byte_offset, .. } = index.sequence(row)?;
+        let record = Some(row).filter(|&row| row != UNKNOWN_ROW);
+        Ok((files[file as usize].clone(), Place { record, ..Place::at(byte_offset) }))
+    };
+    let id = index.id(second)?.to_owned();
+    Err(Error::Repeated { id, places: Box::new([place(first)?, place(second)?]) })
 }
 
 /// A request and the sequence that it is about.

@@ -51,7 +51,7 @@ impl SequenceIndex {
         refuse_files(path, self.files())?;
         let total = self.len();
         if is_json(path) {
-            refuse_to_replace(path, None, "sequence index", |start| is_blank_or(start, b'{'))?;
+            refuse_foreign_json(path)?;
             let mut file = WholeFile::create(path)?;
             let mut writer = JsonWriter::new(&mut file, self.index.facts(), self.len(), self.index.tokens())?;
             self.index.pass(|rows| writer.take(&rows)).map_err(|e| self.named(e))?;
@@ -92,7 +92,17 @@ pub(super) fn refuse_foreign(path: &Path) -> Result<()> {
     refuse_to_replace(path, None, "sequence index", ours)
 }
 
-pub(super) fn is_blank_or(bytes: &[u8], first: u8) -> bool {
+/// An error if there is a file that is no sequence index in its readable form: JSON may be anything.
+pub(super) fn refuse_foreign_json(path: &Path) -> Result<()> {
+    let has = |start: &[u8], key: &str| memchr::memmem::find(start, key.as_bytes()).is_some();
+    let ours = |start: &[u8]| {
+        let keys = has(start, "\"fasta_mtimes\"") || has(start, "\"sequences\"") && has(start, "\"sequence_id\"");
+        start.trim_ascii_start().is_empty() || start.trim_ascii_start().starts_with(b"{") && keys
+    };
+    refuse_to_replace(path, None, "sequence index", ours)
+}
+
+fn is_blank_or(bytes: &[u8], first: u8) -> bool {
     bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|&byte| byte == first)
 }
 
@@ -140,7 +150,7 @@ fn read_json(
     if !order {
         builder = sorted(builder, &facts, &spill, watch, |_| Ok(()))?;
     }
-    let (index, origin) = publish(builder, &facts, whole, because, false)?;
+    let (index, origin) = publish(builder, &facts, whole, because, false, |_| Ok(()))?;
     Ok((index, origin, remarks))
 }
 
@@ -169,17 +179,20 @@ pub(super) fn sorted<'a>(
     Ok(builder)
 }
 
-/// The index of a builder, under its name or, unless it must have that, in memory.
+/// The index of a builder, under its name or, unless it must have that, in memory. It has no name before `look` has seen
+/// it, and gets none if that is an error.
 pub(super) fn publish(
     builder: Builder<'_>,
     facts: &Facts,
     whole: Result<WholeFile>,
     because: Option<String>,
     must: bool,
+    look: impl FnOnce(&Sequences) -> Result<()>,
 ) -> Result<(Sequences, Origin)> {
     match whole {
         Ok(mut file) => {
             builder.finish(facts, &mut file)?;
+            look(&Sequences::open(Store::File(file.look()?))?)?;
             let path = file.path().to_owned();
             let (mapped, origin) = match file.publish_or_map()? {
                 Some((_, error)) if must => return Err(error),
@@ -188,7 +201,11 @@ pub(super) fn publish(
             };
             Ok((Sequences::open(Store::File(mapped)).map_err(|e| e.in_file(&path))?, origin))
         }
-        Err(error) => Ok((Sequences::open(memory(builder, facts)?)?, Origin::Memory { because: error.to_string() })),
+        Err(error) => {
+            let index = Sequences::open(memory(builder, facts)?)?;
+            look(&index)?;
+            Ok((index, Origin::Memory { because: error.to_string() }))
+        }
     }
 }
 

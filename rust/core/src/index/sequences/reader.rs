@@ -13,7 +13,7 @@ use super::{
 use crate::error::{Error, Place, Result};
 use crate::index::columns::Columns;
 use crate::index::ids::Ids;
-use crate::index::lookup::{Repeats, Sorter, hash_name};
+use crate::index::lookup::{Sorter, hash_name};
 use crate::io::prefetch::prefetch;
 use crate::io::{Fingerprint, Store, threads};
 
@@ -25,6 +25,9 @@ const AHEAD: usize = 32;
 
 /// Rows that are in memory at a time where all are passed through.
 pub(crate) const AT_ONCE: u64 = 64 * TAKEN;
+
+/// File and byte of a record, and its row.
+type Placed = ((u32, u64), u64);
 
 /// An open index.
 #[derive(Debug, Clone)]
@@ -208,15 +211,37 @@ impl Sequences {
         self.pass(|_| Ok(()))
     }
 
-    /// The first id that names two sequences and their rows, if one does. Takes a pass over all ids.
+    /// The row of the first record, in the order of files, whose id one before it has, after the row of that one. Takes a
+    /// pass over all ids.
     pub fn repeat(&self, folder: &std::path::Path) -> Result<Option<(u64, u64)>> {
         let mut sorter = Sorter::new(folder);
         for row in 0..self.len() {
             sorter.push_hash(hash_name(self.id(row)?.as_bytes()))?;
         }
-        let mut repeats = Repeats::default();
-        sorter.finish(|pairs| repeats.look(pairs, |a, b| Ok(self.id(a)? == self.id(b)?)))?;
-        Ok(repeats.earliest)
+        let mut earliest = None;
+        sorter.finish(|pairs| {
+            for group in pairs.chunk_by(|a, b| a.hash == b.hash).filter(|group| group.len() > 1) {
+                let found = self.repeat_among(group.iter().map(|pair| pair.row))?;
+                earliest = [earliest, found].into_iter().flatten().min_by_key(|&[_, (place, _)]| place);
+            }
+            Ok(())
+        })?;
+        Ok(earliest.map(|[(_, first), (_, second)]| (first, second)))
+    }
+
+    /// The first repeat among rows whose ids have one hash: file and byte of both records, and their rows.
+    fn repeat_among(&self, rows: impl Iterator<Item = u64>) -> Result<Option<[Placed; 2]>> {
+        let placed = rows.map(|row| self.sequence(row).map(|found| ((found.file, found.byte_offset), row)));
+        let mut placed = placed.collect::<Result<Vec<Placed>>>()?;
+        placed.sort_unstable();
+        for (k, &later) in placed.iter().enumerate() {
+            for &earlier in &placed[..k] {
+                if self.id(earlier.1)? == self.id(later.1)? {
+                    return Ok(Some([earlier, later]));
+                }
+            }
+        }
+        Ok(None)
     }
 }
 
