@@ -165,7 +165,7 @@ class _Process:
     def __init__(self, contestant: Contestant) -> None:
         self._name = contestant.name
         self._pipe, theirs = _PROCESSES.Pipe()
-        self._process = _PROCESSES.Process(target=_take_part, args=(contestant.enter, theirs), daemon=True)
+        self._process = _PROCESSES.Process(target=_take_part, args=(contestant.enter, theirs))
         self._process.start()
         theirs.close()  # so that a process that fails is an end of file rather than a wait for ever
 

@@ -66,7 +66,8 @@ def _task(make: Callable[[], Any], workers: int, unpack: Callable[[Any], Iterabl
     """A loop over a loader that looks at each batch; what the batches hold is compared sequence by sequence."""
     from torch.utils.data import DataLoader
 
-    options = {"multiprocessing_context": "fork"} if workers else {}
+    # Workers stay, as in training: what it takes to start them is no part of it.
+    options = {"multiprocessing_context": "fork", "persistent_workers": True} if workers else {}
     # Batches are tensors already: torch's own conversion would look into every list of ids.
     loader = DataLoader(make(), batch_size=None, num_workers=workers, collate_fn=_as_is, **options)
 
