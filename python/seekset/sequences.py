@@ -409,7 +409,8 @@ def get_worker_indices(path: str | os.PathLike[str], rank: int, world_size: int)
     """
     World(rank, world_size)
     with SequenceIndex.load(path) as index:
-        _log.info("%s: %s", path, _shares(index.lengths, world_size))
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("%s: %s", path, _shares(index.lengths, world_size))
         return list(range(rank, len(index), world_size))
 
 
@@ -425,7 +426,8 @@ def _tell(core: _core.SequenceIndex, path: Path) -> None:
         warnings.warn(message, SeeksetWarning, stacklevel=4)
     elif how == "built" and why is not None:
         _log.warning("%s: made anew: %s", path, why)
-    _log.info("%s: %s", path, _summary(core))
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("%s: %s", path, _summary(core))
 
 
 def _summary(core: _core.SequenceIndex) -> str:

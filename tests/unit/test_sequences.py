@@ -180,7 +180,7 @@ def test_padded_sequences_have_a_mask(index):
 
 
 def test_a_table_without_padding_is_refused(index):
-    with pytest.raises(seekset.MismatchError, match="no pad id"):
+    with pytest.raises(seekset.MismatchError, match=r'no pad id, .* make it with specials=\{"pad": id\}'):
         index.padded([0], seekset.TokenTable({"M": 1}))
 
 
@@ -347,6 +347,12 @@ def test_an_index_takes_no_place_of_a_fasta_file_or_its_index(files, tmp_path):
     for place in ("a.fa", "a.fa.sidx"):
         with pytest.raises(seekset.MismatchError, match="give another path"):
             SequenceIndex.create(files, tmp_path / place)
+    (tmp_path / "folder.json").mkdir()
+    plan = seekset.Plan.create(SequenceIndex.create(files), max_tokens=40)
+    for place in (tmp_path, tmp_path / "folder.json", "."):
+        for write in (lambda p: SequenceIndex.create(files, p), SequenceIndex.create(files).save, plan.save):
+            with pytest.raises(IsADirectoryError):
+                write(place)
     (tmp_path / "notes").write_text("dear diary")
     with pytest.raises(seekset.MismatchError, match="no sequence index"):
         SequenceIndex.create(files, tmp_path / "notes")
@@ -430,7 +436,7 @@ def test_hand_edited_json_stays_valid(files, tmp_path):
     assert index.total_tokens == 11
 
 
-def test_relative_paths_are_tried_as_they_are_and_then_beside_the_index(files, tmp_path, monkeypatch, path):
+def test_relative_paths_are_tried_beside_the_index_and_then_as_they_are(files, tmp_path, monkeypatch):
     create_sequence_index(files, tmp_path / "x.json")
 
     def change(data):
@@ -442,6 +448,14 @@ def test_relative_paths_are_tried_as_they_are_and_then_beside_the_index(files, t
     assert records(SequenceIndex.load(tmp_path / "x.json")) == EXPECTED
     monkeypatch.chdir(tmp_path)
     assert records(SequenceIndex.load("x.json")) == EXPECTED
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.fa").write_bytes(b">other\nM\n")
+    monkeypatch.chdir(elsewhere)
+    assert [file.resolve() for file in SequenceIndex.load("../x.json").files] == files
+    (elsewhere / "y.json").write_text((tmp_path / "x.json").read_text())
+    monkeypatch.chdir(tmp_path)
+    assert SequenceIndex.load("elsewhere/y.json").files == [elsewhere / "a.fa", files[1]]
 
 
 BAD_JSON = {
@@ -503,8 +517,22 @@ def test_json_about_no_files_is_a_format_error(tmp_path, files):
 
 def test_the_wrong_kind_of_index_says_which_it_is(files, tmp_path):
     create_sequence_index(files, tmp_path / "both.sidx")
-    with pytest.raises(seekset.FormatError, match="'fasta': the index of one FASTA file, which Fasta reads"):
-        SequenceIndex.load(tmp_path / "a.fa.sidx")
+    seekset.Plan.create(SequenceIndex.load(tmp_path / "both.sidx"), max_tokens=40).save(tmp_path / "a.plan")
+    create_sequence_index(files, tmp_path / "both.json")
+    for name, data in (("empty", b""), ("blank", b" \n"), ("gz", b"\x1f\x8b\x08\x00")):
+        (tmp_path / name).write_bytes(data)
+    fasta, index, plan = "index of one FASTA file, which Fasta reads", "SequenceIndex.load reads", "Plan.load reads"
+    both = {"a.fa.sidx": fasta, "a.fa": "this is a FASTA file, which Fasta reads", "gz": "this is a compressed file"}
+    both |= {"empty": "this is an empty file", "blank": "this is an empty file"}
+    for load, kinds, make in (
+        (SequenceIndex.load, both | {"a.plan": plan}, "; `seekset index FILES -o INDEX` makes a sequence index"),
+        (seekset.Plan.load, both | {"both.sidx": index, "both.json": index}, "; `seekset plan INDEX -o PLAN` makes"),
+    ):
+        for name, what in kinds.items():
+            with pytest.raises(seekset.FormatError) as error:
+                load(tmp_path / name)
+            assert str(error.value).startswith(f"{tmp_path / name}: whole file: this is ")
+            assert what + make in str(error.value) or name == "gz"
     before = (tmp_path / "both.sidx").read_bytes()
     for rebuild in (True, False):
         with pytest.raises((seekset.FormatError, seekset.StaleIndexError), match=r"which SequenceIndex\.load reads"):
@@ -556,9 +584,40 @@ def test_a_missing_file_behind_an_index_is_named_with_the_index(index, files, pa
 def test_json_that_points_elsewhere_is_a_stale_index_error(files, tmp_path):
     create_sequence_index(files, tmp_path / "x.json")
     edited(tmp_path / "x.json", lambda data: data["sequences"][0].update(byte_offset=5))
-    message = r"b\.fa: row 0 of the index is a record of 7 letters at byte 5, but there is none"
+    message = (
+        r"b\.fa: row 0 of the index is a record of 7 letters at byte 5, but there is none; .*x\.json again with force"
+    )
     with pytest.raises(seekset.StaleIndexError, match=message):
         SequenceIndex.load(tmp_path / "x.json").fetch_many([0])
+    with SequenceIndex.create(files, tmp_path / "x.json", force=True) as index:
+        assert records(index) == EXPECTED
+
+
+COLUMNS = {
+    "lengths": lambda path: SequenceIndex.load(path).lengths,
+    "rows": lambda path: SequenceIndex.load(path).rows,
+    "file_numbers": lambda path: SequenceIndex.load(path).file_numbers,
+    "byte_offsets": lambda path: SequenceIndex.load(path).byte_offsets,
+    "dict": load_sequence_index,
+}
+
+
+@pytest.mark.parametrize("read", COLUMNS.values(), ids=COLUMNS)
+def test_damaged_columns_are_not_handed_out(files, tmp_path, read):
+    path = tmp_path / "x.sidx"
+    create_sequence_index(files, path)
+    good, right = path.read_bytes(), read(path)
+    refused = 0
+    for at in range(len(good)):
+        path.unlink()
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :])
+        try:
+            found = read(path)
+        except seekset.FormatError:
+            refused += 1
+            continue
+        assert np.array_equal(found, right)
+    assert refused > 100
 
 
 def test_a_damaged_index_gives_an_error_or_the_right_answer(files, tmp_path):
@@ -777,6 +836,19 @@ def test_worker_indices_are_a_list_of_every_nth_row(files, path, caplog):
     for rank, size in ((-1, 4), (4, 4), (0, 0)):
         with pytest.raises(ValueError, match="must be"):
             get_worker_indices(path, rank, size)
+
+
+def test_worker_indices_take_no_look_at_lengths_if_nobody_listens(files, tmp_path, caplog):
+    path = tmp_path / "x.sidx"
+    create_sequence_index(files, path)
+    lengths = np.array([7, 5, 5, 2, 2, 0]).astype("<u8").tobytes()
+    bad = path.read_bytes().replace(lengths, bytes([8]) + lengths[1:])
+    path.unlink()
+    path.write_bytes(bad)
+    with caplog.at_level(logging.WARNING, "seekset"):
+        assert get_worker_indices(path, 1, 4) == [1, 5]
+    with caplog.at_level(logging.INFO, "seekset"), pytest.raises(seekset.FormatError, match="lengths"):
+        get_worker_indices(path, 1, 4)
 
 
 def test_the_stride_gives_ranks_tokens_alike(tmp_path):

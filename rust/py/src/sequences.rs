@@ -64,6 +64,12 @@ impl SequenceIndex {
     fn view(&self, range: std::ops::Range<usize>) -> View {
         View::new(self.inner.sequences().store().clone(), range)
     }
+
+    /// A view of a column of numbers, which were compared with their checksums once.
+    fn checked_view(&self, py: Python<'_>, range: std::ops::Range<usize>) -> PyResult<View> {
+        py.detach(|| self.inner.check_numbers()).or_raise(py)?;
+        Ok(self.view(range))
+    }
 }
 
 #[pymethods]
@@ -164,24 +170,23 @@ impl SequenceIndex {
 
     /// The lengths of all sequences as little-endian u64, without a copy.
     fn lengths(&self, py: Python<'_>) -> PyResult<View> {
-        let index = self.inner.sequences();
-        py.detach(|| self.look_at_lengths()).or_raise(py)?;
-        Ok(self.view(index.lengths_place()))
+        py.detach(|| self.inner.check_lengths()).or_raise(py)?;
+        Ok(self.view(self.inner.sequences().lengths_place()))
     }
 
     /// The rows of all sequences in their files as little-endian u64, all bits set where one is not known.
     fn rows(&self, py: Python<'_>) -> PyResult<View> {
-        self.look(py, |core| Ok(self.view(core.sequences().rows_place())))
+        self.checked_view(py, self.inner.sequences().rows_place())
     }
 
     /// The number of each sequence's file as little-endian u32.
     fn file_numbers(&self, py: Python<'_>) -> PyResult<View> {
-        self.look(py, |core| Ok(self.view(core.sequences().files_place())))
+        self.checked_view(py, self.inner.sequences().files_place())
     }
 
     /// Where the `>` of each sequence stands as little-endian u64.
     fn byte_offsets(&self, py: Python<'_>) -> PyResult<View> {
-        self.look(py, |core| Ok(self.view(core.sequences().offsets_place())))
+        self.checked_view(py, self.inner.sequences().offsets_place())
     }
 
     /// A sequence: its id, its length, its file and where its `>` stands.
@@ -262,6 +267,7 @@ impl SequenceIndex {
         let requests = wanted.requests(py, self.inner.len())?;
         drop(wanted);
         let letters = self.resolve(py, &requests)?;
+        refuse_unpadded(table).or_raise(py)?;
         let around = if specials { table.inner.prefix().len() + table.inner.suffix().len() } else { 0 };
         let needed = letters.letters().iter().max().map_or(0, |&most| most as usize + around);
         let columns = columns.unwrap_or(needed);
@@ -278,11 +284,15 @@ impl SequenceIndex {
     }
 }
 
-impl SequenceIndex {
-    fn look_at_lengths(&self) -> Result<()> {
-        self.inner.check_unchanged()?;
-        self.inner.sequences().checked_lengths().map(drop).map_err(|e| self.inner.named(e))
+/// An error if a table has nothing to fill rows up with.
+fn refuse_unpadded(table: &TokenTable) -> Result<()> {
+    if table.inner.pad().is_some() {
+        return Ok(());
     }
+    let name = table.inner.name();
+    let message =
+        format!("token table '{name}' has no pad id, and padded rows need one; make it with specials={{\"pad\": id}}");
+    Err(Error::Mismatch(message))
 }
 
 fn tokens<'a>(table: &'a TokenTable, specials: bool, dtype: &'a str) -> Encoding<'a> {

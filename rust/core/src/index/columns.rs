@@ -18,7 +18,7 @@ use arrow_schema::{DataType, Schema};
 use flatbuffers::FlatBufferBuilder;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::io::Store;
 use crate::io::mapped::Mapped;
 use crate::io::spool::Spool;
@@ -245,8 +245,32 @@ const KIND: &str = "seekset.kind";
 const KINDS: [(&str, &str); 3] = [
     ("fasta", "the index of one FASTA file, which Fasta reads"),
     ("sequences", "an index over many FASTA files, which SequenceIndex.load reads"),
-    ("plan", "a plan of batches"),
+    ("plan", "a plan of batches, which Plan.load reads"),
 ];
+
+/// What makes a file of a kind.
+const MADE: [(&str, &str); 2] = [
+    ("sequences", "`seekset index FILES -o INDEX` makes a sequence index"),
+    ("plan", "`seekset plan INDEX -o PLAN` makes a plan"),
+];
+
+/// An error if bytes are plainly something else than a file of this kind: what they are, and what makes the right one.
+pub(crate) fn refuse_other(bytes: &[u8], kind: &str) -> Result<()> {
+    let start = bytes.trim_ascii_start();
+    let found = match start.first() {
+        None => Some("an empty file"),
+        Some(b'>') => Some("a FASTA file, which Fasta reads"),
+        Some(b'{') if kind == "plan" => Some("JSON, as a sequence index may be, which SequenceIndex.load reads"),
+        _ if start.starts_with(&[0x1f, 0x8b]) => Some("a compressed file, as a FASTA file may be, which Fasta reads"),
+        _ => open_file(bytes).ok().and_then(|file| {
+            let found = file.schema.metadata().get(KIND).filter(|found| *found != kind)?;
+            KINDS.iter().find(|(known, _)| known == found).map(|(_, what)| *what)
+        }),
+    };
+    let Some(found) = found else { return Ok(()) };
+    let made = MADE.iter().find(|(known, _)| *known == kind).map_or(String::new(), |(_, made)| format!("; {made}"));
+    Err(Error::Format { path: None, place: Place::default(), message: format!("this is {found}{made}") })
+}
 
 /// What a file of another kind is, in words.
 fn told(kind: &str) -> String {

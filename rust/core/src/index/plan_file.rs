@@ -10,15 +10,18 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-use super::columns::{Column, Columns, sealed, write};
+use super::columns::{Column, Columns, refuse_other, sealed, write};
 use crate::error::{Error, Place, Result};
 use crate::io::Store;
 use crate::io::mapped::Mapped;
-use crate::io::whole::{WholeFile, refuse_to_replace};
+use crate::io::whole::{WholeFile, refuse_folder, refuse_to_replace};
 use crate::plan::packing::{Overflow, Packing, Piece, Rules, efficiency};
 
 /// The version of the format. A plan of another version is refused: it is computed in a second.
 pub const VERSION: u32 = 1;
+
+/// The kind of file that this is, as its schema says.
+const KIND: &str = "plan";
 
 // The buffers of a file, in the order in which `Columns` numbers them.
 const ROW_ENDS: usize = 0;
@@ -149,7 +152,7 @@ fn digest(ends: &[u64], tokens: &[u64], checks: &[u32]) -> u64 {
 fn metadata(packing: &Packing, fingerprint: &str, digest: u64) -> HashMap<String, String> {
     let rules = &packing.rules;
     sealed([
-        ("kind", "plan".to_owned()),
+        ("kind", KIND.to_owned()),
         ("version", VERSION.to_string()),
         ("writer", format!("seekset {}", env!("CARGO_PKG_VERSION"))),
         ("index", fingerprint.to_owned()),
@@ -187,13 +190,15 @@ impl PlanFile {
 
     /// Opens the plan in a file, in constant time.
     pub fn open_file(path: &Path) -> Result<Self> {
-        Self::open(Store::File(Mapped::open(path)?)).map_err(|error| error.in_file(path))
+        let mapped = Mapped::open(path)?;
+        let known = refuse_other(mapped.as_bytes(), KIND);
+        known.and_then(|()| Self::open(Store::File(mapped))).map_err(|error| error.in_file(path))
     }
 
     /// Opens a plan over a file's or memory's bytes, in constant time.
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
-        columns.check_kind("plan", VERSION)?;
+        columns.check_kind(KIND, VERSION)?;
         columns.check_seal()?;
         let facts = facts(&columns)?;
         let widths = [(ROWS, 4), (STARTS, 8), (LENGTHS, 4)];
@@ -234,6 +239,7 @@ impl PlanFile {
     /// Writes the plan to a file, which appears whole or not at all. Other files than plans are not replaced.
     pub fn save(&self, path: &Path) -> Result<()> {
         let ours = |start: &[u8]| start.is_empty() || memchr::memmem::find(start, b"seekset.max_tokens").is_some();
+        refuse_folder(path)?;
         refuse_to_replace(path, None, "plan", ours)?;
         self.check_unchanged()?;
         let mut file = WholeFile::create(path)?;

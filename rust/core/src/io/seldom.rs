@@ -1,9 +1,27 @@
 //! Looks that are cheap, but not so cheap as to be taken at every single read.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::error::Result;
+
+/// Looks at something until it was seen to be well once. No lock, which a fork could leave taken: two threads that come
+/// first both look.
+#[derive(Debug, Default)]
+pub(crate) struct Once {
+    seen: AtomicBool,
+}
+
+impl Once {
+    /// Looks, unless all was well before.
+    pub fn look(&self, look: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.seen.load(Ordering::Relaxed) {
+            look()?;
+            self.seen.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
 
 /// Looks at something at most once a millisecond.
 #[derive(Debug)]

@@ -97,6 +97,11 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
+/// An error if there is a folder at `out`; what a rename would say of it leads nowhere.
+pub(crate) fn refuse_folder(out: &Path) -> Result<()> {
+    if out.is_dir() { Err(Error::io(out, io::Error::from_raw_os_error(21))) } else { Ok(()) } // EISDIR
+}
+
 /// An error if writing to `out` would replace the data, or a file that `ours` does not take for one of the kind.
 pub(crate) fn refuse_to_replace(
     out: &Path,

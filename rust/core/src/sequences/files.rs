@@ -78,6 +78,11 @@ impl Files {
 
     /// Errors of files with the name of the index that is about them.
     pub fn named(&self, error: Error) -> Error {
+        self.told(error, "")
+    }
+
+    /// The same, with how the index is to be created again.
+    pub fn told(&self, error: Error, how: &str) -> Error {
         let Some(index) = &self.index else { return error };
         match error {
             Error::Io { path: Some(path), source } if source.kind() == ErrorKind::NotFound => {
@@ -85,19 +90,16 @@ impl Files {
             }
             Error::Stale { path, message } => {
                 let index = index.display();
-                Error::Stale { path, message: format!("{message}; create the sequence index {index} again") }
+                Error::Stale { path, message: format!("{message}; create the sequence index {index} again{how}") }
             }
             other => other,
         }
     }
 }
 
-/// Where a file is: relative paths, which only people write, are tried as they are and then beside the index.
+/// Where a file is: relative paths, which only people write, are tried beside the index, then as they are.
 fn found(path: &str, index: Option<&Path>) -> PathBuf {
     let path = PathBuf::from(path);
-    if path.is_absolute() || path.exists() {
-        return std::path::absolute(&path).unwrap_or(path);
-    }
     let beside = index.and_then(Path::parent).map(|folder| folder.join(&path)).filter(|beside| beside.exists());
     let path = beside.unwrap_or(path);
     std::path::absolute(&path).unwrap_or(path)

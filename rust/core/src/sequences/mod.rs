@@ -12,7 +12,7 @@ use crate::error::{Error, Place, Result};
 use crate::gather::{self, Kernel, Raw};
 use crate::index::sequences::{Sequence, Sequences, UNKNOWN_ROW};
 pub use crate::io::Origin;
-use crate::io::seldom::Seldom;
+use crate::io::seldom::{Once, Seldom};
 use crate::plan::Request;
 use files::Files;
 
@@ -42,12 +42,16 @@ pub struct SequenceIndex {
     remarks: Vec<String>,
     /// For single reads.
     seldom: Seldom,
+    /// For the lengths as a whole, and for all numbers of all rows.
+    lengths: Once,
+    numbers: Once,
 }
 
 impl SequenceIndex {
     fn new(path: Option<&Path>, index: Sequences, origin: Origin, remarks: Vec<String>) -> Self {
         let files = Files::new(&index.facts().files, path);
-        Self { path: path.map(Path::to_owned), index, files, origin, remarks, seldom: Seldom::new() }
+        let (path, seldom) = (path.map(Path::to_owned), Seldom::new());
+        Self { path, index, files, origin, remarks, seldom, lengths: Once::default(), numbers: Once::default() }
     }
 
     /// Where the index is, in the form that it was opened in; nothing if it is in memory alone.
@@ -112,6 +116,18 @@ impl SequenceIndex {
         self.seldom.look(|| self.check_unchanged())
     }
 
+    /// An error if the lengths are not what was written: a pass over them at the first call.
+    pub fn check_lengths(&self) -> Result<()> {
+        self.check_unchanged()?;
+        self.lengths.look(|| self.index.checked_lengths().map(drop).map_err(|e| self.named(e)))
+    }
+
+    /// An error if lengths, files, rows or bytes of sequences are not what was written: a pass over them at the first call.
+    pub fn check_numbers(&self) -> Result<()> {
+        self.check_unchanged()?;
+        self.numbers.look(|| self.index.check_sequences().map_err(|e| self.named(e)))
+    }
+
     /// An error with both files and places if an id names two sequences.
     pub fn refuse_duplicates(&self) -> Result<()> {
         refuse_repeats(&self.index, self.files()).map_err(|e| self.named(e))
@@ -158,10 +174,10 @@ impl SequenceIndex {
         let Some(first) = wanted.first() else { return Ok(()) };
         let fasta = self.files.get(first.sequence.file)?;
         let requests = wanted.iter().map(|wanted| wanted.in_file(fasta.index())).collect::<Result<Vec<Request>>>();
-        let gathered = requests.map_err(|e| e.in_file(fasta.path())).and_then(|requests| {
-            let batch = fasta.plan(&requests)?;
-            fasta.gather(&batch, kernel, slots)
-        });
+        // The file is what it was, so that `create` would take the index as it is.
+        let requests =
+            requests.map_err(|e| self.files.told(e.in_file(fasta.path()), " with force=True (seekset index -f)"))?;
+        let gathered = fasta.plan(&requests).and_then(|batch| fasta.gather(&batch, kernel, slots));
         gathered.map_err(|error| match error {
             // The row of the index, which is what was asked for.
             Error::UnknownLetter { path, table, row, id, position, letter } => {

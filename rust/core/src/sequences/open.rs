@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::SequenceIndex;
 use crate::error::{Error, Result};
-use crate::index::columns::refuse_other_kind;
+use crate::index::columns::{refuse_other, refuse_other_kind};
 use crate::index::sequences::json::{self, JsonWriter};
 use crate::index::sequences::order::by_length;
 use crate::index::sequences::{Builder, Facts, KIND, Sequences};
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
-use crate::io::whole::{WholeFile, folder, refuse_to_replace};
+use crate::io::whole::{WholeFile, folder, refuse_folder, refuse_to_replace};
 use crate::io::{Fingerprint, Origin, Store};
 use crate::watch::Watch;
 
@@ -26,11 +26,12 @@ impl SequenceIndex {
     /// Opens an index. JSON is read once; an Arrow file beside it, with `.sidx` added, then stands for it.
     pub fn open(path: &Path, watch: &dyn Watch) -> Result<Self> {
         let mapped = Mapped::open(path)?;
+        refuse_other(mapped.as_bytes(), KIND).map_err(|e| e.in_file(path))?;
         if mapped.as_bytes().starts_with(ARROW) {
             let index = Sequences::open(Store::File(mapped)).map_err(|e| e.in_file(path))?;
             return Ok(Self::new(Some(path), index, Origin::Found, Vec::new()));
         }
-        if mapped.as_bytes().is_empty() || !is_blank_or(mapped.as_bytes(), b'{') {
+        if !is_blank_or(mapped.as_bytes(), b'{') {
             let message = "expected a sequence index, which is an Arrow file or a JSON object, found something else";
             return Err(Error::format(0, message).in_file(path));
         }
@@ -70,8 +71,9 @@ impl SequenceIndex {
     }
 }
 
-/// An error if an index would replace one of the files that it is about, or the index of one.
+/// An error if an index would replace a folder, one of the files that it is about, or the index of one.
 pub(super) fn refuse_files(path: &Path, files: &[PathBuf]) -> Result<()> {
+    refuse_folder(path)?;
     let place = |path: &Path| Some((std::fs::canonicalize(folder(path)).ok()?, path.file_name()?.to_owned()));
     let out = place(path);
     let taken = |file: &&PathBuf| [place(file), place(&beside(file, ".sidx"))].contains(&out);

@@ -105,6 +105,15 @@ impl Sequences {
         }
     }
 
+    /// Compares every row, its id left out, with its checksum, which takes a pass over them.
+    pub fn check_sequences(&self) -> Result<()> {
+        let columns = self.looked_up();
+        let starts: Vec<u64> = (0..self.len()).step_by(TAKEN as usize).collect();
+        let look = |row| columns.sequence(row).map(drop);
+        let sound = |&start: &u64| (start..self.len().min(start + TAKEN)).try_for_each(look);
+        threads::in_pool(|| starts.par_iter().try_for_each(sound))?
+    }
+
     /// The bytes behind the index.
     #[must_use]
     pub fn store(&self) -> &Store {
