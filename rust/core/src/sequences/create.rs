@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
 
-use super::files::{KEPT, open_fasta};
+use super::files::{kept, open_fasta};
 use super::open::{is_json, publish, refuse_files, refuse_foreign, refuse_foreign_json, sorted};
 use super::{SequenceIndex, refuse_repeats};
 use crate::error::{Error, Result};
@@ -269,7 +269,7 @@ fn collect<'a>(
     remarks: &mut Vec<String>,
 ) -> Result<(Records<'a>, Facts)> {
     let total: u64 = given.iter().map(|file| file.size).sum();
-    let few = given.len() <= KEPT;
+    let few = given.len() <= kept();
     let mut builder = Builder::new(spill, watch, total)?;
     let (mut files, mut open) = (Vec::new(), Vec::new());
     let mut before = 0;

@@ -1,10 +1,12 @@
 //! The FASTA files behind an index: opened when they are needed, some kept open.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use rustix::process::{Resource, getrlimit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
@@ -16,8 +18,12 @@ use crate::io::open::beside;
 use crate::io::whole::WholeFile;
 use crate::watch::{Unwatched, Watch};
 
-/// Files that are kept open. Each takes up to three descriptors, and 1024 are what a process mostly may have.
-pub(super) const KEPT: usize = 128;
+/// How many files are kept open: an eighth of the descriptors that the process may have now. Each takes up to three, and
+/// there may be other indexes. A batch that reaches into more files opens some of them each time.
+pub(super) fn kept() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (descriptors / 8).clamp(32, 4096) as usize
+}
 
 /// The files behind one index.
 pub(super) struct Files {
@@ -25,15 +31,15 @@ pub(super) struct Files {
     seen: Vec<Seen>,
     /// The index, for messages, and for the folder beside it.
     index: Option<PathBuf>,
-    /// Open files by number, the one used last at the end. The lock is never waited for: a fork could leave it taken.
-    open: Mutex<Vec<(u32, Arc<Fasta>)>>,
+    /// The lock is never waited for: a fork could leave it taken.
+    open: Mutex<Kept>,
 }
 
 impl Files {
     pub fn new(files: &[FastaFile], index: Option<&Path>) -> Self {
         let paths = files.iter().map(|file| found(&file.path, index)).collect();
         let seen = files.iter().map(|file| file.seen).collect();
-        Self { paths, seen, index: index.map(Path::to_owned), open: Mutex::new(Vec::new()) }
+        Self { paths, seen, index: index.map(Path::to_owned), open: Mutex::new(Kept::default()) }
     }
 
     pub fn paths(&self) -> &[PathBuf] {
@@ -42,7 +48,7 @@ impl Files {
 
     /// The file of a number, which must be what it was when it was indexed.
     pub fn get(&self, file: u32) -> Result<Arc<Fasta>> {
-        if let Some(fasta) = self.open.try_lock().ok().and_then(|mut open| used(&mut open, file)) {
+        if let Some(fasta) = self.open.try_lock().ok().and_then(|mut open| open.used(file)) {
             return Ok(fasta);
         }
         let path = self.paths.get(file as usize).ok_or_else(|| Error::format(0, "a file has no such number"))?;
@@ -50,7 +56,7 @@ impl Files {
         let fasta = Arc::new(open_fasta(path, self.index.as_deref(), false, &Unwatched).map_err(|e| self.named(e))?);
         self.compare(file, fasta.index().fingerprint())?;
         if let Ok(mut open) = self.open.try_lock() {
-            keep(&mut open, file, Arc::clone(&fasta));
+            open.keep(file, Arc::clone(&fasta));
         }
         Ok(fasta)
     }
@@ -105,23 +111,32 @@ fn found(path: &str, index: Option<&Path>) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-fn used(open: &mut Vec<(u32, Arc<Fasta>)>, file: u32) -> Option<Arc<Fasta>> {
-    let at = open.iter().position(|(number, _)| *number == file)?;
-    let entry = open.remove(at);
-    let fasta = Arc::clone(&entry.1);
-    open.push(entry);
-    Some(fasta)
+/// Open files by number, with when each was used last, counted in uses.
+#[derive(Default)]
+struct Kept {
+    files: HashMap<u32, (u64, Arc<Fasta>)>,
+    uses: u64,
 }
 
-/// Keeps a file open and lets go of the one used longest ago. An index in memory is never let go: it would be built again.
-fn keep(open: &mut Vec<(u32, Arc<Fasta>)>, file: u32, fasta: Arc<Fasta>) {
-    if open.len() >= KEPT {
-        let written = |(_, fasta): &(u32, Arc<Fasta>)| !matches!(fasta.origin(), Origin::Memory { .. });
-        if let Some(oldest) = open.iter().position(written) {
-            open.remove(oldest);
-        }
+impl Kept {
+    fn used(&mut self, file: u32) -> Option<Arc<Fasta>> {
+        self.uses += 1;
+        let (last, fasta) = self.files.get_mut(&file)?;
+        *last = self.uses;
+        Some(Arc::clone(fasta))
     }
-    open.push((file, fasta));
+
+    /// Keeps a file open and lets go of the one used longest ago. An index in memory is never let go: it would be built again.
+    fn keep(&mut self, file: u32, fasta: Arc<Fasta>) {
+        if self.files.len() >= kept() {
+            let written = self.files.iter().filter(|(_, (_, fasta))| !matches!(fasta.origin(), Origin::Memory { .. }));
+            if let Some(oldest) = written.min_by_key(|(_, (last, _))| *last).map(|(&number, _)| number) {
+                self.files.remove(&oldest);
+            }
+        }
+        self.uses += 1;
+        self.files.insert(file, (self.uses, fasta));
+    }
 }
 
 /// Opens a FASTA file with its own index: beside it, or in a folder beside the sequence index, or in memory.
