@@ -155,6 +155,12 @@ impl Mapped {
         Ok(mapped)
     }
 
+    /// Maps a file that has no name; `folder` stands for it in messages.
+    pub(crate) fn unnamed(file: File, folder: &Path) -> Result<Arc<Self>> {
+        let seen = Seen::of(&file.metadata().map_err(|e| Error::io(folder, e))?);
+        Self::map(Guarded { path: folder.to_owned(), file, seen }).map(Arc::new)
+    }
+
     fn map(guarded: Guarded) -> Result<Self> {
         if guarded.seen.size == 0 {
             return Ok(Self { guarded, map: None });

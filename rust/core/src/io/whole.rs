@@ -50,13 +50,6 @@ impl WholeFile {
         self.publish_or_map()?.map_or(Ok(path), |(_, error)| Err(error))
     }
 
-    /// The bytes as a mapping, which needs no name: they are gone when it is.
-    pub(crate) fn map(self) -> Result<Arc<Mapped>> {
-        let Self { path, out, temp } = self;
-        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
-        Mapped::open(&temp)
-    }
-
     /// The bytes so far as a mapping, before they have their name.
     pub(crate) fn look(&mut self) -> Result<Arc<Mapped>> {
         self.out.flush().map_err(|e| Error::io(&self.path, e))?;

@@ -1,6 +1,6 @@
 //! Opening an index in either form, and saving it in the other.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::SequenceIndex;
@@ -164,10 +164,13 @@ pub(super) fn sorted<'a>(
     watch: &'a dyn Watch,
     mut look: impl FnMut(&crate::index::sequences::Rows) -> Result<()>,
 ) -> Result<Builder<'a>> {
-    let staged = match WholeFile::create(&spill.join("sequences")) {
-        Ok(mut file) => {
-            builder.finish(facts, &mut file)?;
-            Store::File(file.map()?)
+    // Without a name, so that nothing stays if the process is killed.
+    let staged = match tempfile::tempfile_in(spill) {
+        Ok(file) => {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            builder.finish(facts, &mut out)?;
+            let file = out.into_inner().map_err(|e| Error::io(spill, e.into_error()))?;
+            Store::File(Mapped::unnamed(file, spill)?)
         }
         Err(_) => memory(builder, facts)?,
     };
@@ -216,4 +219,32 @@ fn memory(builder: Builder<'_>, facts: &Facts) -> Result<Store> {
     builder.finish(facts, &mut bytes)?;
     bytes.flush()?;
     Ok(Store::memory(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::sequences::{FastaFile, Rows, Seen, Sequence};
+    use crate::watch::Unwatched;
+
+    #[test]
+    fn rows_are_sorted_without_a_file_that_has_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::default();
+        for (id, length) in [("a", 1), ("b", 3), ("c", 2)] {
+            rows.push(id, &Sequence { length, file: 0, row: 0, byte_offset: 0 });
+        }
+        let mut builder = Builder::new(folder.path(), &Unwatched, 0).unwrap();
+        builder.take(rows).unwrap();
+        let file = FastaFile { path: "/x.fa".to_owned(), seen: Seen::Time(0.0) };
+        let facts = Facts { files: vec![file], created: String::new(), json: None };
+        let mut lengths = Vec::new();
+        let look = |rows: &Rows| {
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+            lengths.extend(rows.iter().map(|(_, sequence)| sequence.length));
+            Ok(())
+        };
+        sorted(builder, &facts, folder.path(), &Unwatched, look).unwrap();
+        assert_eq!(lengths, [3, 2, 1]);
+    }
 }
