@@ -361,6 +361,20 @@ def test_a_dataset_pickles_by_its_index(index):
     assert [rows_of(batch) for batch in again] == [rows_of(batch) for batch in ds]
 
 
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_batches_come_from_workers_as_they_are(index, layout):
+    ds = PackedDataset(index, max_tokens=200, seed=4, layout=layout)
+    loader = DataLoader(ds, batch_size=None, num_workers=1, multiprocessing_context="fork")
+    for received, here in zip(loader, ds, strict=True):
+        assert list(received) == list(here)
+        for name, value in here.items():
+            if isinstance(value, torch.Tensor):
+                assert torch.equal(received[name], value)
+                assert received[name].dtype == value.dtype
+            else:
+                assert received[name] == value
+
+
 def test_spawned_workers_read_the_same(index):
     ds = PackedDataset(index, max_tokens=100, seed=4)
     loader = DataLoader(ds, batch_size=None, num_workers=2, multiprocessing_context="spawn")

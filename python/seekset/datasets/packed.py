@@ -6,6 +6,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -25,7 +26,6 @@ from seekset.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from seekset.plan import PlannedBatch
@@ -39,6 +39,21 @@ _DEFAULTS = {"max_tokens": 16384, "max_length": 1022, "overflow": "truncate", "o
 
 # Places are turned into rows for some batches at a time; letters are gathered batch by batch.
 _PLANNED_AT_ONCE = 16
+
+
+class PackedBatch(dict[str, Any]):
+    """A batch by name. From a worker it goes to its loader as bytes: torch would make a connection for each tensor."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in self.items()}
+        return _received, (arrays,)
+
+
+def _received(arrays: dict[str, Any]) -> PackedBatch:
+    tensors = (
+        (name, torch.from_numpy(value) if isinstance(value, np.ndarray) else value) for name, value in arrays.items()
+    )
+    return PackedBatch(tensors)
 
 
 class PackedBatches(Dataset[dict[str, Any]]):
@@ -124,7 +139,7 @@ class PackedBatches(Dataset[dict[str, Any]]):
         return [self.plan.repacked(number, seed=self._order.seed, epoch=epoch) for number in numbers]
 
     def _gathered(self, batch: PlannedBatch) -> dict[str, Any]:
-        found: dict[str, Any] = {"rows": torch.from_numpy(batch.rows), "starts": torch.from_numpy(batch.starts)}
+        found = PackedBatch(rows=torch.from_numpy(batch.rows), starts=torch.from_numpy(batch.starts))
         if self.plan.layout == "padded":
             ids, mask, names = self.index.padded_batch(batch, self._tokens, specials=self._specials)
             found |= {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
@@ -134,7 +149,8 @@ class PackedBatches(Dataset[dict[str, Any]]):
             values, ends, positions, names, longest = packed
             found |= {"input_ids": torch.from_numpy(values), "cu_seqlens": torch.from_numpy(ends)}
             found |= {"position_ids": torch.from_numpy(positions)}
-        return found | {"max_seqlen": longest, "num_sequences": len(names), "sequence_ids": names}
+        found |= {"max_seqlen": longest, "num_sequences": len(names), "sequence_ids": names}
+        return found
 
 
 class PackedDataset(Stream[dict[str, Any]]):
