@@ -63,11 +63,21 @@ pub fn padded<'a, T: Copy>(
     shape: Rectangle<T>,
     ends: Ends<'_, T>,
 ) -> Result<Vec<&'a mut [T]>> {
+    rows(out, letters, shape, |_| ends)
+}
+
+/// The same, where each row has ends of its own.
+pub fn rows<'a, 'e, T: Copy + 'e>(
+    out: &'a mut [T],
+    letters: &[u64],
+    shape: Rectangle<T>,
+    ends: impl Fn(usize) -> Ends<'e, T>,
+) -> Result<Vec<&'a mut [T]>> {
     let Rectangle { columns, width, pad } = shape;
-    let around = ends.prefix.len() + ends.suffix.len();
-    let needs = |n: u64| n + around as u64;
-    if let Some((row, &n)) = letters.iter().enumerate().find(|&(_, &n)| needs(n) > columns as u64) {
-        let needed = needs(n);
+    let around = |row: usize| ends(row).prefix.len() + ends(row).suffix.len();
+    let needs = |row: usize, n: u64| n + around(row) as u64;
+    if let Some((row, &n)) = letters.iter().enumerate().find(|&(row, &n)| needs(row, n) > columns as u64) {
+        let needed = needs(row, n);
         return Err(Error::Mismatch(format!("window {row} needs {needed} columns, but the output has {columns}")));
     }
     if out.len() != letters.len() * columns * width {
@@ -82,10 +92,11 @@ pub fn padded<'a, T: Copy>(
     Ok(out
         .chunks_exact_mut(columns * width)
         .zip(letters)
-        .map(|(row, &n)| {
-            let (slot, rest) = row.split_at_mut(n as usize * width + around);
+        .enumerate()
+        .map(|(row, (values, &n))| {
+            let (slot, rest) = values.split_at_mut(n as usize * width + around(row));
             rest.fill(pad);
-            write_ends(slot, ends)
+            write_ends(slot, ends(row))
         })
         .collect())
 }
@@ -141,5 +152,17 @@ mod tests {
         assert_eq!(out, [5, 5, 7, 7, 7, 7, 5, 5, 5, 5, 5, 5]);
         let empty = padded(&mut [], &[0, 0], Rectangle { columns: 0, width: 1, pad: 0 }, NONE).unwrap();
         assert_eq!(empty.len(), 2);
+    }
+
+    #[test]
+    fn rows_may_have_ends_of_their_own() {
+        let mut out = [9; 8];
+        let ends = |row| Ends { prefix: [&[1][..], &[2, 3]][row], suffix: [&[4][..], &[]][row] };
+        let shape = Rectangle { columns: 4, width: 1, pad: 7 };
+        let slots = rows(&mut out, &[1, 2], shape, ends).unwrap();
+        slots.into_iter().flatten().for_each(|value| *value = 5);
+        assert_eq!(out, [1, 5, 4, 7, 2, 3, 5, 5]);
+        let message = rows(&mut out, &[1, 3], shape, ends).unwrap_err().to_string();
+        assert_eq!(message, "window 1 needs 5 columns, but the output has 4");
     }
 }
