@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         read_tfrecord_index,
     )
     from seekset.tokens import TokenTable
+    from seekset.windows import Window, WindowPlan
     from seekset.writer import TFRecordWriter
 
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
@@ -92,6 +93,8 @@ _HOMES = {
     "TFRecordWriter": "seekset.writer",
     "TokenTable": "seekset.tokens",
     "UnknownIdError": "seekset.errors",
+    "Window": "seekset.windows",
+    "WindowPlan": "seekset.windows",
     "create_sequence_index": "seekset.sequences",
     "create_tfrecord_index": "seekset.tfrecord",
     "decode_example": "seekset.examples",
@@ -144,6 +147,8 @@ __all__ = [
     "TFRecordWriter",
     "TokenTable",
     "UnknownIdError",
+    "Window",
+    "WindowPlan",
     "create_sequence_index",
     "create_tfrecord_index",
     "decode_example",
