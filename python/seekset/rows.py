@@ -39,6 +39,8 @@ def row_numbers(rows: Iterable[SupportsIndex] | ArrayLike, count: int) -> NDArra
         raise TypeError(f"rows must be a list or an array of integers, not {type(rows).__name__}")
     listed = isinstance(rows, Iterable) and not isinstance(rows, (np.ndarray, Sequence))
     numbers = integers(list(cast("Iterable[Any]", rows)) if listed else rows, "rows")
+    if numbers.size and numbers.min() >= 0 and numbers.max() < count:
+        return np.ascontiguousarray(numbers)
     wrong = (numbers < -count) | (numbers >= count)
     if wrong.any():
         row_number(int(numbers[wrong][0]), count)  # raises

@@ -1,4 +1,4 @@
-"""Windows over genomes: which letters each has follows from its number, and nothing is stored but one count a contig."""
+"""Windows over genomes: which letters each has follows from its number; all that is kept is one count a contig."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -64,13 +64,13 @@ class WindowPlan:
         specials: How many of them are special; the rest are letters, the window's content.
         stride: Letters from the start of a window to that of the next; the content unless given.
         tail: What becomes of the letters after the last full window: ``"anchor"`` adds a window that ends where the
-            contig ends; ``"partial"`` one that starts at the next multiple of the stride and is shorter; ``"drop"`` none,
-            and counts windows as Sharded Eden does. A contig shorter than a window has one window in any case.
+            contig ends; ``"partial"`` one that starts at the next multiple of the stride and is shorter; ``"drop"``
+            none, and counts windows as Sharded Eden does. A contig shorter than a window has one window in any case.
         min_length: The least letters of a contig that has windows.
         include: Names of contigs, or patterns such as ``"chr*"``; all without.
         exclude: Names or patterns of contigs that are left out.
-        splits: Shares by name (``{"train": 0.9, "val": 0.1}``), given out by a hash of the contig's id, so that a contig
-            is in the same split wherever it is met; or the names of the contigs of each split.
+        splits: Shares by name (``{"train": 0.9, "val": 0.1}``), given out by a hash of the contig's id, so that a
+            contig is in the same split wherever it is met; or the names of the contigs of each split.
         split: The split that is meant.
         regions: A BED file: windows are cut from its regions instead of whole contigs, on their strands.
         region_width: So many letters around the centre of each region, moved inside the contig at its ends; regions as
@@ -145,8 +145,8 @@ class WindowPlan:
         if self.stride > self.content and self.unseen:
             share = _PERCENT * self.unseen / max(self.letters, 1)
             warnings.warn(
-                f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of {self.stride} is "
-                f"larger than a window's content of {self.content} letters",
+                f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of {self.stride} "
+                f"is larger than a window's content of {self.content} letters",
                 SeeksetWarning,
                 stacklevel=4,
             )
@@ -178,7 +178,10 @@ class WindowPlan:
 
     def spans(self, numbers: ArrayLike | Sequence[int]) -> WindowSpans:
         """Where many windows lie."""
-        wanted = row_numbers(numbers, len(self))
+        return self.spans_of(row_numbers(numbers, len(self)))
+
+    def spans_of(self, wanted: NDArray[np.int64]) -> WindowSpans:
+        """The same of numbers that are known to be those of windows."""
         contigs, lengths, stretches, starts, letters = self.contigs.core.locate(
             self._rule, self.ends, wanted, self._regions
         )

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+from conformance import Conformance
 from seekset import MismatchError, TokenTable
 from seekset.datasets import Stream, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
-from conformance import Conformance
 from window_reference import BOS, EOS, PAD, as_lists, fasta, item, reverse_complement, spans
 
 CONTIGS = {"chr1": "ACGTTGCAAC" * 4, "chr2": "GGatTTACAN", "tiny": "AC", "chrM": "ACGnN" * 5}
@@ -161,7 +161,7 @@ def test_tables_of_one_two_and_three_windows_are_shuffled(write):
         assert sorted(ds.place(place).contig for place in range(len(ds))) == [f"c{k}" for k in range(count)]
 
 
-# --- batches ------------------------------------------------------------------------------------------------------------
+# --- batches ---
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -206,7 +206,7 @@ def test_a_plain_pickle_reads_the_same(genome):
     assert [as_lists(found) for found in copy] == [as_lists(found) for found in ds]
 
 
-# --- the contract -------------------------------------------------------------------------------------------------------
+# --- the contract ---
 
 
 def _make(path):

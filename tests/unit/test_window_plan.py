@@ -164,7 +164,7 @@ def test_short_windows_are_those_that_are_not_full(genome):
     assert dict(zip(numbers.tolist(), letters.tolist(), strict=True)) == {k: n for k, n in whole.items() if n < 10}
 
 
-# --- regions ------------------------------------------------------------------------------------------------------------
+# --- regions ---
 
 
 def test_regions_are_cut_into_windows_of_their_own(genome, write):

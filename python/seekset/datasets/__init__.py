@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seekset.datasets.eden import ShardedEdenDataset
+    from seekset.datasets.eden_module import ShardedEdenDataModule
     from seekset.datasets.indexed import IndexBasedDataset
     from seekset.datasets.packed import PackedBatches, PackedDataset
+    from seekset.datasets.packed_windows import PackedWindowBatches, PackedWindows
     from seekset.datasets.sequences import SequenceDataset
     from seekset.datasets.stream import Stream
     from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
@@ -16,7 +19,11 @@ _HOMES = {
     "IndexBasedDataset": "seekset.datasets.indexed",
     "PackedBatches": "seekset.datasets.packed",
     "PackedDataset": "seekset.datasets.packed",
+    "PackedWindowBatches": "seekset.datasets.packed_windows",
+    "PackedWindows": "seekset.datasets.packed_windows",
     "SequenceDataset": "seekset.datasets.sequences",
+    "ShardedEdenDataModule": "seekset.datasets.eden_module",
+    "ShardedEdenDataset": "seekset.datasets.eden",
     "Stream": "seekset.datasets.stream",
     "TFRecordDataset": "seekset.datasets.tfrecord",
     "TFRecordIterableDataset": "seekset.datasets.tfrecord",
@@ -27,7 +34,11 @@ __all__ = [
     "IndexBasedDataset",
     "PackedBatches",
     "PackedDataset",
+    "PackedWindowBatches",
+    "PackedWindows",
     "SequenceDataset",
+    "ShardedEdenDataModule",
+    "ShardedEdenDataset",
     "Stream",
     "TFRecordDataset",
     "TFRecordIterableDataset",

@@ -125,8 +125,8 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
                 raise MismatchError(f"{self._path}: its metadata have no {key}; make the window database anew")
             if found[key] != asked:
                 raise MismatchError(
-                    f"{self._path}: metadata mismatch: it was made with {key} {found[key]}, but {option} is {asked}; give "
-                    f"{option}={found[key]}, or make the window database anew"
+                    f"{self._path}: metadata mismatch: it was made with {key} {found[key]}, but {option} is {asked}; "
+                    f"give {option}={found[key]}, or make the window database anew"
                 )
         pruned = found.get("window_min_length_threshold", 0)
         if pruned != threshold:
@@ -164,7 +164,7 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         self._contents = self.seq_length - taken
         if (self._contents < 1).any():
             raise MismatchError(
-                f"seq_length mismatch: {self.seq_length} tokens have no room for letters beside {taken.max()} special ones"
+                f"seq_length mismatch: {self.seq_length} tokens have no room for letters beside {taken.max()} special"
             )
 
     def __len__(self) -> int:

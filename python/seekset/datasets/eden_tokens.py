@@ -18,15 +18,15 @@ def control_tag(sequence_id: str) -> str:
     >>> control_tag("BCR__ECT-A-B-C__CT1-1"), control_tag("chrX")
     ('<ctrl_bcr>', '<ctrl_chrx>')
     """
-    return f"<ctrl_{sequence_id.split('__')[0].lower()}>"
+    return f"<ctrl_{sequence_id.split('__', maxsplit=1)[0].lower()}>"
 
 
 class EdenTokens:
     """Header, footer and special ids, from a token table or from a tokenizer object.
 
     Args:
-        tokenizer: A token table or its name, or an object with ``bos_id``, ``eos_id``, ``pad_id`` and ``text_to_ids`` or
-            ``tokenize``; headers with a separator need ``sep_id`` or ``_sep_id``, too.
+        tokenizer: A token table or its name, or an object with ``bos_id``, ``eos_id``, ``pad_id`` and ``text_to_ids``
+            or ``tokenize``; headers with a separator need ``sep_id`` or ``_sep_id``, too.
         include_bos: Whether items begin with ``bos``.
         include_eos: Whether letters are followed by ``eos``.
         separated: Whether headers end in ``sep``.
@@ -87,8 +87,8 @@ class EdenTokens:
         ids = self._encode(text)
         if len(ids) and isinstance(ids[0], str):
             raise MismatchError(
-                f"tokenizer mismatch: {type(self.tokenizer).__name__} gives {ids[0]!r} where an id was expected; it needs "
-                "text_to_ids, or a tokenize that gives ids"
+                f"tokenizer mismatch: {type(self.tokenizer).__name__} gives {ids[0]!r} where an id was expected; it "
+                "needs text_to_ids, or a tokenize that gives ids"
             )
         return [int(id_) for id_ in ids]
 

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seekset.contigs import Splits
+    from seekset.datasets.packed_windows import PackedWindows
     from seekset.files import AnyPath
     from seekset.windows import Tail, WindowSpans
+    from seekset.world import Even, World
 
 __all__ = ["WindowDataset"]
 
@@ -41,8 +43,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
     from all files. Tokens and labels are views of the same memory, and positions are shared: clone what you change.
 
     Which places a rank gets, and how far it has come, is the business of the sampler:
-    :class:`seekset.loading.ResumableBatchSampler`. With ``collate_fn=seekset.loading.collate``, batches are handed on as
-    they were gathered.
+    :class:`seekset.loading.ResumableBatchSampler`. With ``collate_fn=seekset.loading.collate``, batches are handed
+    on as they were gathered.
 
     Args:
         paths: FASTA files, folders or globs; plain or compressed with bgzip.
@@ -116,6 +118,7 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
         self._dtype = _DTYPES[dtype]
         self._flags = _flag_table(mask_n=mask_n, mask_lowercase=mask_lowercase)
         self._order = Order(len(self.plan), shuffle=shuffle, seed=seed)
+        self.uncounted = self._not_counted()
 
     def _share_plan(self) -> None:
         """Put what grows with the contigs where all processes of a loader see it, however they are started."""
@@ -154,27 +157,42 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def _spans(self, places: Sequence[int], epoch: int | None) -> WindowSpans:
         epoch = self.epoch if epoch is None else epoch
-        numbers = self._order.rows(row_numbers(places, len(self)), epoch)
-        spans = self.plan.spans(numbers)
+        return self.spans_of(self._order.rows(row_numbers(places, len(self)), epoch), epoch)
+
+    def spans_of(self, numbers: NDArray[np.int64], epoch: int) -> WindowSpans:
+        """Where windows lie, by their numbers, and on which strand they are read in an epoch."""
+        spans = self.plan.spans_of(numbers)
         if not self.rc_aug:
             return spans
         return spans._replace(reverse=spans.reverse ^ flip_coins(self._order.seed, epoch, numbers))
 
     def _items(self, places: Sequence[int], epoch: int | None = None) -> CausalItems:
         refuse_cuda_in_worker()
-        spans, edges = self._edged(self._spans(places, epoch))
+        # One column more, which is padding: labels are one place on.
+        rows, flags = self.gather(self._spans(places, epoch), self.plan.window + 1)
+        return CausalItems(CausalBatch(rows, self.uncounted, None if flags is None else flags[:, 1:]))
+
+    def packed(
+        self, max_tokens: int | None = None, *, even: Even = "none", world: World | None = None
+    ) -> PackedWindows:
+        """The same windows as a stream of packed batches, without padding: see :class:`PackedWindows`."""
+        from seekset.datasets.packed_windows import PackedWindows
+
+        return PackedWindows(self, max_tokens, even=even, world=world)
+
+    def gather(self, spans: WindowSpans, columns: int | None) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Token ids of windows, in rows of so many columns or one after another; and flags of labels that don't count."""
+        spans, edges = self._edged(spans)
         header, footer = self._around
-        pad, window = self.tokens.pad or 0, self.plan.window
-        rows = self._gather(spans, self.tokens, self._dtype, pad, _row_ends(edges, header, footer))
-        ignored = None
-        if self._flags is not None:
-            flat = _row_ends(edges, [0] * len(header), [0] * len(footer))
-            ignored = self._gather(spans, self._flags, "uint8", 0, flat)[:, 1:] == 1
-        assert rows.shape[1] == window + 1  # noqa: S101 (labels are one place on)
-        return CausalItems(CausalBatch(rows, self._uncounted, ignored))
+        ends = _row_ends(edges, header, footer)
+        rows = self._gather(spans, columns, self.tokens, self._dtype, self.tokens.pad or 0, ends)
+        if self._flags is None:
+            return rows, None
+        plain = _row_ends(edges, [0] * len(header), [0] * len(footer))
+        return rows, self._gather(spans, columns, self._flags, "uint8", 0, plain) == 1
 
     def _gather(
-        self, spans: WindowSpans, table: TokenTable, dtype: str, pad: int, ends: dict[str, Any]
+        self, spans: WindowSpans, columns: int | None, table: TokenTable, dtype: str, pad: int, ends: dict[str, Any]
     ) -> NDArray[Any]:
         return self.plan.contigs.core.gather(
             spans.contigs,
@@ -183,13 +201,12 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
             reverse=spans.reverse,
             table=table,
             dtype=dtype,
-            columns=self.plan.window + 1,
+            columns=columns,
             pad=pad,
             ends=ends,
         )
 
-    @property
-    def _uncounted(self) -> list[int]:
+    def _not_counted(self) -> list[int]:
         """Ids whose labels don't count: what stands around letters, and padding."""
         known = self.tokens.specials
         named = [known[name] for name in ("bos", "cls", "eos", "sep", "pad") if name in known]

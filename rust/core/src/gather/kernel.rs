@@ -4,6 +4,7 @@ use super::complement::COMPLEMENT;
 use super::letters::EvenLines;
 use super::table::TokenTable;
 use crate::error::{Error, Result};
+use crate::io::lanes;
 use crate::io::shuffle::{BLOCK, Shuffle};
 
 /// Turns letters into output values. `Err(k)`: letter `k` has no value.
@@ -104,17 +105,28 @@ impl Kernel for Raw {
 pub trait Id: Copy + Send + Sync + Default + From<u8> + 'static {
     /// The id as this kind of number, if it fits.
     fn from_id(id: i32) -> Option<Self>;
+    /// Bytes as numbers of this kind.
+    fn widen(from: &[u8; BLOCK], to: &mut [Self; BLOCK]);
     /// The number that it is.
     fn number(self) -> i64;
+    /// 0 for what lies between the ends of a range, which are part of it, and 1 elsewhere.
+    fn outside(values: &[Self], range: (Self, Self), mask: &mut [f32]);
     /// The kind's name, as numpy has it.
     const NAME: &'static str;
 }
 
 macro_rules! id {
-    ($($kind:ty),*) => {$(
+    ($($kind:ty, $widen:path, $outside:path);*) => {$(
         impl Id for $kind {
             fn from_id(id: i32) -> Option<Self> {
                 id.try_into().ok()
+            }
+            #[inline]
+            fn widen(from: &[u8; BLOCK], to: &mut [Self; BLOCK]) {
+                $widen(from, to);
+            }
+            fn outside(values: &[Self], range: (Self, Self), mask: &mut [f32]) {
+                $outside(values, range, mask);
             }
             fn number(self) -> i64 {
                 self.into()
@@ -127,7 +139,11 @@ macro_rules! id {
         }
     )*};
 }
-id!(u8, i32, i64);
+id!(
+    u8, lanes::widen_to_u8, lanes::outside_u8;
+    i32, lanes::widen_to_i32, lanes::outside_i32;
+    i64, lanes::widen_to_i64, lanes::outside_i64
+);
 
 /// The letters' token ids.
 #[derive(Debug, Clone)]
@@ -214,7 +230,7 @@ impl<T: Id> Kernel for Translate<T> {
             Some(shuffle) => {
                 let mut ids = [0; BLOCK];
                 shuffle.apply(from, letters, &mut ids);
-                *to = ids.map(T::from);
+                T::widen(&ids, to);
             }
             None => *to = from.map(|letter| one(&letter)),
         };

@@ -23,7 +23,7 @@ use crate::plan::batch::{Batch, Part};
 /// Batches of fewer letters are copied on the calling thread: handing over would cost more.
 const FEW_LETTERS: u64 = 1 << 16;
 
-/// Jobs that one thread takes at a time.
+/// Jobs that one thread takes at a time, at most: where there are few, which are long then, each thread gets some.
 const TAKEN: usize = 256;
 
 /// The bytes of a job, and the place they go to, are asked for so many jobs before it is copied. Records lie far apart:
@@ -68,7 +68,8 @@ pub fn gather<K: Kernel>(source: &dyn Source, batch: &Batch<'_>, kernel: &K, slo
     if batch.letters().iter().sum::<u64>() < FEW_LETTERS {
         return run(&mut Scratch::default(), &mut jobs);
     }
-    threads::in_pool(|| jobs.par_chunks_mut(TAKEN).try_for_each_init(Scratch::default, run))?
+    let taken = jobs.len().div_ceil(4 * threads::threads().max(1)).clamp(1, TAKEN);
+    threads::in_pool(|| jobs.par_chunks_mut(taken).try_for_each_init(Scratch::default, run))?
 }
 
 impl<T> Job<'_, '_, T> {

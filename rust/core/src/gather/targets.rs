@@ -44,9 +44,7 @@ impl<T: Id + Ord> Uncounted<T> {
     /// ```
     pub fn write(&self, labels: &[T], mask: &mut [f32]) {
         if let Some((first, last)) = self.range {
-            for (value, &label) in mask.iter_mut().zip(labels) {
-                *value = f32::from(u8::from(label < first || label > last));
-            }
+            T::outside(labels, (first, last), mask);
             return;
         }
         for (value, label) in mask.iter_mut().zip(labels) {

@@ -7,6 +7,7 @@ pub mod bgzf;
 pub mod deflate;
 pub mod fingerprint;
 pub mod gzi;
+pub(crate) mod lanes;
 pub mod mapped;
 pub mod open;
 pub mod origin;

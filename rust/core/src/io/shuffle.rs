@@ -7,6 +7,9 @@ pub(crate) const BLOCK: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Shuffle {
     table: [u8; 256],
+    /// The entries of letters, sixteen at a time, as shuffles take them.
+    #[cfg(target_arch = "x86_64")]
+    letters: [[u8; 16]; 4],
     #[cfg(target_arch = "x86_64")]
     avx2: bool,
 }
@@ -15,6 +18,8 @@ impl Shuffle {
     pub fn new(table: [u8; 256]) -> Self {
         Self {
             table,
+            #[cfg(target_arch = "x86_64")]
+            letters: std::array::from_fn(|sixteen| std::array::from_fn(|k| table[0x40 + 16 * sixteen + k])),
             #[cfg(target_arch = "x86_64")]
             avx2: std::arch::is_x86_feature_detected!("avx2"),
         }
@@ -26,7 +31,7 @@ impl Shuffle {
         #[cfg(target_arch = "x86_64")]
         if self.avx2 {
             // SAFETY: the processor was asked, and has AVX2.
-            if unsafe { letters(&self.table, from, count, to) } {
+            if unsafe { letters(&self.letters, from, count, to) } {
                 return;
             }
         }
@@ -41,16 +46,13 @@ impl Shuffle {
 /// choose between their results, cover those sixty-four values.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn letters(table: &[u8; 256], from: &[u8; BLOCK], count: usize, to: &mut [u8; BLOCK]) -> bool {
+#[inline]
+fn letters(tables: &[[u8; 16]; 4], from: &[u8; BLOCK], count: usize, to: &mut [u8; BLOCK]) -> bool {
     use std::arch::x86_64::{
         __m256i, _mm256_andnot_si256, _mm256_blendv_epi8, _mm256_broadcastsi128_si256, _mm256_movemask_epi8,
         _mm256_shuffle_epi8, _mm256_slli_epi16,
     };
-    let entries = |first: usize| {
-        let sixteen: [u8; 16] = std::array::from_fn(|k| table[first + k]);
-        _mm256_broadcastsi128_si256(bytemuck::cast(sixteen))
-    };
-    let tables = [entries(0x40), entries(0x50), entries(0x60), entries(0x70)];
+    let tables = tables.map(|sixteen| _mm256_broadcastsi128_si256(bytemuck::cast(sixteen)));
     let halves: [__m256i; 2] = bytemuck::cast(*from);
     // The highest bit of a byte must be clear and the next one set.
     let within = halves.map(|half| _mm256_movemask_epi8(_mm256_andnot_si256(half, _mm256_slli_epi16::<1>(half))));

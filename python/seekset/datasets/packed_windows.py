@@ -1,0 +1,194 @@
+"""Windows packed into full batches: short ones share a batch instead of being padded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from seekset import _core
+from seekset._core import Permutation
+from seekset.datasets.order import Order
+from seekset.datasets.ordered import Ordered
+from seekset.datasets.stream import Stream
+from seekset.errors import MismatchError
+from seekset.plan import Plan
+from seekset.rows import row_number, row_numbers, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from seekset.datasets.windows import WindowDataset
+    from seekset.world import Even, World
+
+__all__ = ["PackedWindowBatches", "PackedWindows"]
+
+_PLANNED_AT_ONCE = 16
+
+
+class PackedWindowBatch(dict[str, Any]):
+    """A batch by name. From a worker it goes to its loader as tokens in the smallest numbers that hold them."""
+
+    def __init__(
+        self,
+        tokens: NDArray[Any],
+        ends: NDArray[np.int32],
+        windows: NDArray[np.int64],
+        pad: int,
+        uncounted: Sequence[int],
+        ignored: NDArray[np.bool_] | None,
+    ) -> None:
+        super().__init__()
+        self._sent = (tokens, ends, windows, pad, uncounted, ignored)
+        # One more in front, which stands for no label.
+        labels = np.full((1, len(tokens) + 1), pad, dtype=tokens.dtype)
+        labels[0, 1:-1] = tokens[1:]
+        labels[0, ends[1:]] = pad
+        mask = _core.loss_mask(labels, list(uncounted))[0]
+        if ignored is not None:
+            mask[:-1][ignored[1:]] = 0
+        lengths = np.diff(ends)
+        positions = np.arange(len(tokens)) - np.repeat(ends[:-1].astype(np.int64), lengths)
+        arrays = {"tokens": tokens, "labels": labels[0, 1:], "loss_mask": mask, "position_ids": positions}
+        arrays |= {"cu_seqlens": ends, "windows": windows}
+        self.update((name, torch.from_numpy(array)) for name, array in arrays.items())
+        self["max_seqlen"] = int(lengths.max(initial=0))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        tokens, *rest = self._sent
+        narrow = np.min_scalar_type(int(tokens.max(initial=0)))
+        return _received, (tokens.astype(narrow, copy=False), tokens.dtype.str, *rest)
+
+
+def _received(tokens: NDArray[Any], dtype: str, *rest: Any) -> PackedWindowBatch:
+    return PackedWindowBatch(tokens.astype(dtype), *rest)
+
+
+class _Lengths:
+    """The tokens of short windows, in shared memory, as a plan asks for them."""
+
+    def __init__(self, lengths: NDArray[np.int64]) -> None:
+        self._shared = torch.from_numpy(lengths).share_memory_()
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return self._shared.numpy()
+
+
+class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
+    """Batches of windows, by their place in an epoch. Map style: one item is one whole batch.
+
+    Full windows are shared out a few at a time, in another order for every epoch; those that are not full, at most one
+    of a contig, are packed as well as they go, once for all epochs.
+    """
+
+    yields_batches = True
+
+    def __init__(self, windows: WindowDataset, max_tokens: int | None = None) -> None:
+        plan = windows.plan
+        budget = plan.window if max_tokens is None else whole_number(max_tokens, "max_tokens")
+        if budget < plan.window:
+            raise MismatchError(
+                f"max_tokens mismatch: a window has {plan.window} tokens, but a batch has only {budget}"
+            )
+        if windows.ends != "window":
+            raise ValueError('packed windows each have their specials: ends="contig" can\'t be packed')
+        self.windows = windows
+        self.max_tokens = budget
+        self._at_once = budget // plan.window
+        numbers, letters = plan.short()
+        self._short = torch.from_numpy(numbers).share_memory_()
+        specials = plan.window - plan.content
+        self._plan = Plan.create(_Lengths(letters + specials), tokens=None, max_tokens=budget, max_length=None)
+        self._full = len(plan) - len(numbers)
+        self._order = Order(len(self), shuffle=windows._order.shuffle, seed=windows._order.seed)  # noqa: SLF001
+
+    def __len__(self) -> int:
+        return -(-self._full // self._at_once) + len(self._plan)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these batches from others."""
+        return f"{self.windows.fingerprint}, {self.max_tokens}"
+
+    @property
+    def _setting(self) -> dict[str, Any]:
+        augmented = {"shuffle": self._order.shuffle, "rc_aug": self.windows.rc_aug}
+        return {**augmented, "batches": len(self), "files": self.fingerprint}
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return next(self.rows_at([row_number(place, len(self))]))
+
+    def __getitems__(self, places: Sequence[int]) -> list[dict[str, Any]]:
+        """The batches at many places, in that order."""
+        return list(self.rows_at(places))
+
+    def rows_at(self, places: Sequence[int], epoch: int | None = None) -> Iterator[dict[str, Any]]:
+        """The batches at many places of an epoch, each gathered when it is asked for."""
+        epoch = self.epoch if epoch is None else epoch
+        numbers = self._order.rows(row_numbers(places, len(self)), epoch).tolist()
+        return (self._gathered(self._windows_of(number, epoch), epoch) for number in numbers)
+
+    def _windows_of(self, batch: int, epoch: int) -> NDArray[np.int64]:
+        """The numbers of a batch's windows."""
+        of_full = -(-self._full // self._at_once)
+        short: NDArray[np.int64] = self._short.numpy()
+        if batch >= of_full:
+            return short[self._plan[batch - of_full].rows]
+        start = batch * self._at_once
+        places = np.arange(start, min(start + self._at_once, self._full), dtype=np.int64)
+        if self._order.shuffle:
+            places = Permutation(self._full, self._order.seed, epoch).take(places)
+        # The k-th of the full windows comes after as many short ones as stand before it.
+        before = np.searchsorted(short - np.arange(len(short)), places, side="right")
+        return places + before
+
+    def _gathered(self, numbers: NDArray[np.int64], epoch: int) -> PackedWindowBatch:
+        windows = self.windows
+        spans = windows.spans_of(np.ascontiguousarray(numbers), epoch)
+        tokens, flags = windows.gather(spans, None)
+        specials = windows.plan.window - windows.plan.content
+        ends = np.concatenate([[0], np.cumsum(spans.letters + specials)]).astype(np.int32)
+        return PackedWindowBatch(tokens, ends, numbers, windows.tokens.pad or 0, windows.uncounted, flags)
+
+
+class PackedWindows(Stream[dict[str, Any]]):
+    """Windows as full batches, one after another without padding. Iterable: every item is a whole batch.
+
+    Batches are dicts: ``tokens``, ``labels``, ``loss_mask`` and ``position_ids``, one window after another;
+    ``cu_seqlens`` (int32), ``max_seqlen``, and ``windows``, their numbers. Labels of a window's last token are padding.
+
+    Args:
+        windows: The windows.
+        max_tokens: The most tokens of a batch, at least those of a window; one window's unless given.
+        even: What to do where batches don't divide by ranks: ``"none"``, ``"drop"`` or ``"pad"``.
+        world: The rank and the number of ranks, found out if not given.
+
+    >>> from seekset.datasets import WindowDataset
+    >>> stream = WindowDataset("genome.fa", window=8, shuffle=False).packed(max_tokens=16)
+    >>> [(batch["windows"].tolist(), batch["cu_seqlens"].tolist()) for batch in stream][0]
+    ([0, 1], [0, 8, 16])
+    """
+
+    data: PackedWindowBatches
+    yields_batches = True
+
+    def __init__(
+        self,
+        windows: WindowDataset,
+        max_tokens: int | None = None,
+        *,
+        even: Even = "none",
+        world: World | None = None,
+    ) -> None:
+        batches = PackedWindowBatches(windows, max_tokens)
+        super().__init__(batches, even=even, world=world, at_once=_PLANNED_AT_ONCE)
+
+    @property
+    def batches(self) -> PackedWindowBatches:
+        """The same batches by place, for samplers."""
+        return self.data
