@@ -22,6 +22,7 @@ compile_error!("seekset addresses files through 64-bit pointers and supports 64-
 #[cfg(target_endian = "big")]
 compile_error!("seekset maps little-endian columns as they are and supports little-endian targets only");
 
+pub mod eden;
 pub mod error;
 pub mod example;
 pub mod fasta;

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::{Resource, getrlimit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
@@ -15,15 +14,9 @@ use crate::index::sequences::{FastaFile, Seen};
 use crate::io::Fingerprint;
 use crate::io::fingerprint::mtime_ns;
 use crate::io::open::beside;
+pub(super) use crate::io::open::kept;
 use crate::io::whole::WholeFile;
 use crate::watch::{Unwatched, Watch};
-
-/// How many files are kept open: an eighth of the descriptors that the process may have now. Each takes up to three, and
-/// there may be other indexes. A batch that reaches into more files opens some of them each time.
-pub(super) fn kept() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (descriptors / 8).clamp(32, 4096) as usize
-}
 
 /// The files behind one index.
 pub(super) struct Files {
