@@ -1,6 +1,8 @@
 //! Window databases, written from the lengths of contigs.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rayon::prelude::*;
 use rusqlite::Connection;
@@ -10,7 +12,7 @@ use super::windows::TABLES;
 use crate::error::{Error, Result};
 use crate::io::sqlite::beside::{Beside, refuse_nul, refuse_to_replace};
 use crate::io::threads;
-use crate::watch::{Beat, Watch};
+use crate::watch::{BEAT, Beat, Watch};
 
 /// The bytes of a page: what SQLite takes unless told otherwise.
 const PAGE: u32 = 4096;
@@ -99,9 +101,9 @@ impl WindowsWriter {
         let order = self.order()?;
         let total: u64 = self.contigs.iter().map(|contig| self.rule.windows(contig.length)).sum();
         refuse_to_replace(&self.path, "window database", &TABLES)?;
-        let file = Beside::create(&self.path, PAGE)?;
+        let mut file = Beside::create(&self.path, PAGE)?;
         let mut beat = Beat::new(watch, total);
-        let written = self.write(file.connection(), &order, &mut beat).map_err(|failed| match failed {
+        let written = self.write(file.connection_mut(), &order, &mut beat).map_err(|failed| match failed {
             Failed::Sqlite(error) => file.told(error),
             Failed::Ours(error) => error,
         })?;
@@ -125,11 +127,11 @@ impl WindowsWriter {
         }
     }
 
-    fn write(&self, connection: &Connection, order: &[u64], beat: &mut Beat<'_>) -> Result<Written, Failed> {
+    fn write(&self, connection: &mut Connection, order: &[u64], beat: &mut Beat<'_>) -> Result<Written, Failed> {
         connection.execute_batch(SCHEMA)?;
         connection.execute_batch("BEGIN")?;
         let written = self.insert(connection, order, beat)?;
-        connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)")?;
+        index(connection, beat)?;
         let mut metadata = connection.prepare("INSERT INTO metadata VALUES (?1, ?2)")?;
         for (key, value) in [
             ("window_size", self.rule.size()),
@@ -167,6 +169,26 @@ impl WindowsWriter {
         }
         Ok(written)
     }
+}
+
+/// Makes the index by id, which takes about as long as the windows did, while this thread keeps telling the watch.
+fn index(connection: &mut Connection, beat: &mut Beat<'_>) -> Result<(), Failed> {
+    let interrupt = connection.get_interrupt_handle();
+    thread::scope(|scope| {
+        let make = || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
+        let making = scope.spawn(make);
+        let mut stopped = Ok(());
+        while !making.is_finished() {
+            thread::sleep(BEAT / 10);
+            stopped = stopped.and_then(|()| beat.go_on());
+            if stopped.is_err() {
+                interrupt.interrupt();
+            }
+        }
+        let made = making.join().map_err(|_| io::Error::other("the thread that made the index did not end well"));
+        stopped?;
+        Ok(made.map_err(Error::from)??)
+    })
 }
 
 /// SQLite's errors, which get their file's name later, or ours.

@@ -46,8 +46,22 @@ pub(crate) fn open(path: &Path, tables: &[Table]) -> Result<Connection> {
             format!("text must be stored as UTF-8, but this database has {encoding}; write it again as UTF-8");
         return Err(damaged(path, message));
     }
+    refuse_cut(&connection, path)?;
     tables.iter().try_for_each(|table| require(&connection, path, table))?;
     Ok(connection)
+}
+
+/// An error if the last page is not all there. SQLite itself notices missing pages only when they are whole.
+fn refuse_cut(connection: &Connection, path: &Path) -> Result<()> {
+    let page: u64 =
+        connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0)).map_err(|e| told(e, path))?.into();
+    let bytes = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
+    if page == 0 || !bytes.is_multiple_of(page) {
+        let message =
+            format!("expected pages of {page} bytes, found {bytes} bytes, which are no whole pages: it was cut");
+        return Err(damaged(path, message));
+    }
+    Ok(())
 }
 
 /// An error unless the table is there, with its columns.
