@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         read_tfrecord_index,
     )
     from seekset.tokens import TokenTable
+    from seekset.windows import Window, WindowPlan
     from seekset.writer import TFRecordWriter
 
 # Public names and the modules they come from. They are imported when they are first used, so that `seekset --help`
@@ -98,6 +99,8 @@ _HOMES = {
     "TFRecordWriter": "seekset.writer",
     "TokenTable": "seekset.tokens",
     "UnknownIdError": "seekset.errors",
+    "Window": "seekset.windows",
+    "WindowPlan": "seekset.windows",
     "compute_num_windows": "seekset.eden",
     "create_sample_database": "seekset.eden",
     "create_sequence_index": "seekset.sequences",
@@ -154,6 +157,8 @@ __all__ = [
     "TFRecordWriter",
     "TokenTable",
     "UnknownIdError",
+    "Window",
+    "WindowPlan",
     "compute_num_windows",
     "create_sample_database",
     "create_sequence_index",

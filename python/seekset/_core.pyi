@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "BalancedOrder",
+    "Contigs",
     "EdenSequences",
     "EdenWindows",
     "EdenWindowsWriter",
@@ -34,22 +35,31 @@ __all__ = [
     "encode_sequence_example",
     "ensure_tfrecord_index",
     "faidx",
+    "flip_coins",
     "index_tfrecord_stream",
     "infer_features",
+    "loss_mask",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",
     "sample_of",
     "set_threads",
+    "split_of",
     "survey_tfrecord",
     "tfrecord_entries",
     "tfrecord_index_text",
     "threads",
     "validate_windows",
+    "window_ends",
     "write_tfrecord_index",
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
+_Integers: TypeAlias = NDArray[np.int64]
+# How contigs are cut: window, content, stride, tail, the least letters of a contig.
+_Windows: TypeAlias = tuple[int, int, int, str, int]
+# Contigs, starts and ends of regions.
+_Regions: TypeAlias = tuple[_Integers, ...]
 
 @final
 class BalancedOrder:
@@ -62,6 +72,56 @@ class BalancedOrder:
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, tuple[int, int, int, int]]: ...
+
+@final
+class Contigs:
+    def __new__(cls, paths: Sequence[_Path], *, progress: Callable[[int, int], object] | None = None) -> Contigs: ...
+    def __len__(self) -> int: ...
+    @property
+    def remarks(self) -> list[str]: ...
+    def marks(self) -> list[tuple[int, int, int]]: ...
+    def file_of(self, contig: int) -> int: ...
+    def id(self, contig: int) -> str: ...
+    def length(self, contig: int) -> int: ...
+    def ids(self, file: int) -> list[str]: ...
+    def find(self, id: str) -> list[int]: ...
+    def windows(
+        self,
+        windows: _Windows,
+        *,
+        wanted: NDArray[np.bool_] | None = None,
+        splits: Sequence[float] | None = None,
+        split: int = 0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> tuple[_Integers, int, int, int]: ...
+    def short(
+        self, windows: _Windows, ends: _Integers, regions: _Regions | None = None
+    ) -> tuple[_Integers, _Integers]: ...
+    def locate(
+        self, windows: _Windows, ends: _Integers, numbers: _Integers, regions: _Regions | None = None
+    ) -> list[_Integers]: ...
+    def gather(
+        self,
+        contigs: _Integers,
+        starts: _Integers,
+        letters: _Integers,
+        *,
+        reverse: NDArray[np.bool_] | None = None,
+        table: TokenTable,
+        dtype: str,
+        columns: int | None,
+        pad: int,
+        ends: dict[str, Any],
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+    def fetch(
+        self,
+        contigs: _Integers,
+        starts: _Integers,
+        letters: _Integers,
+        *,
+        reverse: NDArray[np.bool_] | None = None,
+    ) -> list[str]: ...
 
 @final
 class EdenSequences:
@@ -434,17 +494,20 @@ def faidx(
     like_samtools: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[Path, int, str | None]: ...
+def flip_coins(seed: int, epoch: int, windows: _Integers) -> NDArray[np.bool_]: ...
 def index_tfrecord_stream(
     reader: Any, name: str, index_path: _Path | None = None, verify: str | None = ...
 ) -> tuple[int, str | None]: ...
 def infer_features(
     payloads: Any, *, rows: NDArray[np.int64] | None = None, sequences: bool = False
 ) -> list[tuple[str, str, int | None, bool]]: ...
+def loss_mask(tokens: NDArray[Any], uncounted: list[int]) -> NDArray[np.float32]: ...
 def read_fai(path: _Path) -> list[tuple[str, int, int, int, int]]: ...
 def read_tfrecord_index(path: _Path) -> list[tuple[int, int]]: ...
 def reverse_complement(letters: str) -> str: ...
 def sample_of(id: str) -> str | None: ...
 def set_threads(threads: int) -> None: ...
+def split_of(ids: Sequence[str], splits: Sequence[float]) -> _Integers: ...
 def survey_tfrecord(path: _Path, progress: Callable[[int, int], object] | None = None) -> tuple[int, list[str]]: ...
 def tfrecord_entries(data: bytes | NDArray[np.uint8], verify: str | None = ...) -> list[tuple[int, int]]: ...
 def tfrecord_index_text(data: bytes | NDArray[np.uint8], verify: str | None = ...) -> str: ...
@@ -452,6 +515,7 @@ def threads() -> int: ...
 def validate_windows(
     windows: EdenWindows, sequences: EdenSequences, *, progress: Callable[[int, int], object] | None = None
 ) -> tuple[int, int, int, list[tuple[str, int, list[str]]]]: ...
+def window_ends(windows: _Windows, lengths: _Integers) -> tuple[_Integers, int]: ...
 def write_tfrecord_index(
     path: _Path,
     index_path: _Path,

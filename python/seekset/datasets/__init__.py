@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from seekset.datasets.sequences import SequenceDataset
     from seekset.datasets.stream import Stream
     from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
+    from seekset.datasets.windows import WindowDataset
 
 _HOMES = {
     "IndexBasedDataset": "seekset.datasets.indexed",
@@ -19,6 +20,7 @@ _HOMES = {
     "Stream": "seekset.datasets.stream",
     "TFRecordDataset": "seekset.datasets.tfrecord",
     "TFRecordIterableDataset": "seekset.datasets.tfrecord",
+    "WindowDataset": "seekset.datasets.windows",
 }
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Stream",
     "TFRecordDataset",
     "TFRecordIterableDataset",
+    "WindowDataset",
 ]
 
 

@@ -12,11 +12,11 @@ from torch.utils.data import Dataset
 
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.order import Order
+from seekset.datasets.ordered import Ordered
 from seekset.datasets.stream import Stream, of_rank
 from seekset.errors import MismatchError, SeeksetWarning
 from seekset.ledger import Ledger
 from seekset.plan import Plan
-from seekset.position import VERSION, check_state
 from seekset.rows import row_number, row_numbers
 from seekset.sequences import SequenceIndex
 from seekset.tokens import as_table
@@ -56,7 +56,7 @@ def _received(arrays: dict[str, Any]) -> PackedBatch:
     return PackedBatch(tensors)
 
 
-class PackedBatches(Dataset[dict[str, Any]]):
+class PackedBatches(Ordered, Dataset[dict[str, Any]]):
     """The batches of a plan, by their place in an epoch. Map style: one item is one whole batch.
 
     For loaders with a sampler, give ``batch_size=None`` and a :class:`seekset.loading.ResumableSampler`.
@@ -95,27 +95,9 @@ class PackedBatches(Dataset[dict[str, Any]]):
         return f"index {self.plan.fingerprint}, plan {self.plan.digest}"
 
     @property
-    def epoch(self) -> int:
-        """The epoch, from 0."""
-        return self._order.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, in all processes: workers that are already running, too."""
-        self._order.set_epoch(epoch)
-
-    @property
     def _setting(self) -> dict[str, Any]:
         order = {"shuffle": self._order.shuffle, "ranks": self._ranks, "repack": self._repack}
         return {**order, "batches": len(self), "plan": self.fingerprint}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Seed and epoch. The position is in the sampler: here, loaders would skip it twice."""
-        return {"version": VERSION, "seed": self._order.seed, "epoch": self._order.epoch, **self._setting}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up seed and epoch; a state of another plan is a ``MismatchError``."""
-        check_state(state, self._setting)
-        self._order.seed, self._order.epoch = state["seed"], state["epoch"]
 
     def __getitem__(self, place: int) -> dict[str, Any]:
         refuse_cuda_in_worker()

@@ -9,12 +9,12 @@ from torch.utils.data import Dataset
 
 from seekset.datasets.columns import as_tensors
 from seekset.datasets.order import Order
+from seekset.datasets.ordered import Ordered
 from seekset.datasets.skips import Skipped, SkippedPlace, Skips
 from seekset.datasets.stream import SKIPPED, Stream
 from seekset.errors import FormatError, SeeksetError
 from seekset.examples import Schema
 from seekset.files import fingerprint
-from seekset.position import VERSION, check_state
 from seekset.rows import row_number, row_numbers
 from seekset.tfrecord import TFRecordFile, find_tfrecords
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TFRecordDataset", "TFRecordIterableDataset"]
 
 
-class TFRecordDataset(Dataset[Any]):
+class TFRecordDataset(Ordered, Dataset[Any]):
     """The records of many TFRecord files, in a global order of their own for every epoch. Map style.
 
     A place is turned into a row by a permutation that is computed, not stored, so that a shuffle over all records of
@@ -95,31 +95,17 @@ class TFRecordDataset(Dataset[Any]):
         """
         return self._fingerprint
 
-    @property
-    def epoch(self) -> int:
-        """The epoch, from 0."""
-        return self._order.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, in all processes: workers that are already running, too."""
-        self._order.set_epoch(epoch)
-
     def state_dict(self) -> dict[str, Any]:
         """Seed and epoch. The position is in the sampler: here, loaders would skip it twice.
 
         >>> TFRecordDataset("train.tfrecord").state_dict()
         {'version': 1, 'seed': 0, 'epoch': 0, 'shuffle': True, 'rows': 3, 'files': 'train.tfrecord, 8af36de7e3afb4fc'}
         """
-        return {"version": VERSION, "seed": self._order.seed, "epoch": self._order.epoch, **self._setting}
+        return super().state_dict()
 
     @property
     def _setting(self) -> dict[str, Any]:
         return {"shuffle": self._order.shuffle, "rows": len(self), "files": self._fingerprint}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up seed and epoch; a state of other files is a ``MismatchError``, wherever their folder is."""
-        check_state(state, self._setting)
-        self._order.seed, self._order.epoch = state["seed"], state["epoch"]
 
     def __getitem__(self, place: int) -> Any:
         item = self._one(int(self._rows([row_number(place, len(self))])[0]))

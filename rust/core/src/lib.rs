@@ -3,7 +3,7 @@
 //! The crate is one walk, left to right: [`scan`] reads bytes once and finds record boundaries, [`index`] keeps what
 //! was found, [`plan`] turns rows and windows into addresses, [`gather`] copies the addressed bytes into buffers the
 //! caller owns. [`io`] stands below them all, [`fasta`] and [`tfrecord`] put them together behind one handle for each
-//! kind of file, [`sequences`] many FASTA files behind one.
+//! kind of file, [`sequences`] many FASTA files behind one by length, [`contigs`] in their order.
 //!
 //! ```
 //! use seekset_core::fasta::{Fasta, OpenOptions};
@@ -22,10 +22,12 @@ compile_error!("seekset addresses files through 64-bit pointers and supports 64-
 #[cfg(target_endian = "big")]
 compile_error!("seekset maps little-endian columns as they are and supports little-endian targets only");
 
+pub mod contigs;
 pub mod eden;
 pub mod error;
 pub mod example;
 pub mod fasta;
+mod files;
 pub mod gather;
 pub mod index;
 pub mod io;

@@ -18,6 +18,7 @@ mod table;
 mod tfrecord;
 mod view;
 mod watch;
+mod windows;
 mod writer;
 
 /// Batches come one after another and of like sizes: what one frees, the next one uses. The system's allocator gives large
@@ -56,6 +57,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::view::View;
+    #[pymodule_export]
+    use crate::windows::{Contigs, flip_coins, loss_mask, split_of, window_ends};
     #[pymodule_export]
     use crate::writer::TFRecordWriter;
 }

@@ -6,9 +6,9 @@ use rusqlite::OptionalExtension;
 
 use super::gathering;
 use crate::error::{Error, Result};
+use crate::files::kept;
 use crate::gather::layout::{Ends, offsets, ragged};
 use crate::gather::{Kernel, Raw};
-use crate::io::open::kept;
 use crate::io::readers::Readers;
 use crate::io::sqlite::values::{Column, Values};
 use crate::io::sqlite::{Table, damaged, told};

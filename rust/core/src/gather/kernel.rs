@@ -104,6 +104,8 @@ impl Kernel for Raw {
 pub trait Id: Copy + Send + Sync + Default + From<u8> + 'static {
     /// The id as this kind of number, if it fits.
     fn from_id(id: i32) -> Option<Self>;
+    /// The number that it is.
+    fn number(self) -> i64;
     /// The kind's name, as numpy has it.
     const NAME: &'static str;
 }
@@ -113,6 +115,9 @@ macro_rules! id {
         impl Id for $kind {
             fn from_id(id: i32) -> Option<Self> {
                 id.try_into().ok()
+            }
+            fn number(self) -> i64 {
+                self.into()
             }
             const NAME: &'static str = match size_of::<$kind>() {
                 1 => "uint8",

@@ -25,22 +25,33 @@ pub fn offsets(letters: &[u64], ends: usize) -> Vec<i64> {
 
 /// Cuts `out` into one slot after another, each with its ends written.
 pub fn ragged<'a, T: Copy>(
-    mut out: &'a mut [T],
+    out: &'a mut [T],
     letters: &[u64],
     width: usize,
     ends: Ends<'_, T>,
 ) -> Result<Vec<&'a mut [T]>> {
-    let around = ends.prefix.len() + ends.suffix.len();
-    let needed: u64 = letters.iter().map(|&n| n * width as u64 + around as u64).sum();
+    slots(out, letters, width, |_| ends)
+}
+
+/// The same, where each slot has ends of its own.
+pub fn slots<'a, 'e, T: Copy + 'e>(
+    mut out: &'a mut [T],
+    letters: &[u64],
+    width: usize,
+    ends: impl Fn(usize) -> Ends<'e, T>,
+) -> Result<Vec<&'a mut [T]>> {
+    let around = |row: usize| ends(row).prefix.len() + ends(row).suffix.len();
+    let needed: u64 = letters.iter().enumerate().map(|(row, &n)| n * width as u64 + around(row) as u64).sum();
     if needed != out.len() as u64 {
         return Err(Error::Mismatch(format!("the output holds {} values, but the rows need {needed}", out.len())));
     }
     Ok(letters
         .iter()
-        .map(|&n| {
-            let (slot, rest) = std::mem::take(&mut out).split_at_mut(n as usize * width + around);
+        .enumerate()
+        .map(|(row, &n)| {
+            let (slot, rest) = std::mem::take(&mut out).split_at_mut(n as usize * width + around(row));
             out = rest;
-            write_ends(slot, ends)
+            write_ends(slot, ends(row))
         })
         .collect())
 }

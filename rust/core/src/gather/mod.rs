@@ -5,6 +5,7 @@ pub mod kernel;
 pub mod layout;
 pub mod letters;
 pub mod table;
+pub mod targets;
 
 pub use kernel::{Kernel, OneHot, Raw, Translate};
 pub use table::TokenTable;

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use rustix::process::{Resource, getrlimit};
-
 use super::bgzf::{self, Bgzf, GZIP_MAGIC};
 use super::fingerprint::Fingerprint;
 use super::gzi::Gzi;
@@ -133,13 +131,6 @@ fn refuse_foreign(start: [u8; 6]) -> Result<()> {
         0,
         format!("expected text or BGZF, found a {kind} file; decompress it, or recompress it with bgzip"),
     ))
-}
-
-/// How many files a handle of many keeps open: an eighth of the descriptors that the process may have now. Each takes up
-/// to three, and there may be other handles. A batch that reaches into more files opens some of them each time.
-pub(crate) fn kept() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (descriptors / 8).clamp(32, 4096) as usize
 }
 
 /// `path` with `.suffix` added.

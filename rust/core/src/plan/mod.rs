@@ -7,9 +7,12 @@ pub mod ledger;
 mod order;
 pub mod packing;
 pub mod permutation;
+pub mod split;
+pub mod windows;
 
 pub use address::Address;
 pub use balanced::BalancedOrder;
 pub use batch::{Batch, Request};
 pub use packing::{Packing, pack};
 pub use permutation::Permutation;
+pub use windows::Windows;

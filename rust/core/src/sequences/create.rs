@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
 
-use super::files::{kept, open_fasta};
 use super::open::{is_json, publish, refuse_files, refuse_foreign, refuse_foreign_json, sorted};
 use super::{SequenceIndex, refuse_repeats};
 use crate::error::{Error, Result};
 use crate::fasta::Fasta;
+use crate::files::{kept, open_fasta};
 use crate::index::ids::Ids;
 use crate::index::sequences::builder::too_long;
 use crate::index::sequences::json::JsonWriter;

@@ -1,7 +1,6 @@
 //! Many FASTA files, the longest sequence first, behind one handle.
 
 mod create;
-mod files;
 mod open;
 
 use std::path::{Path, PathBuf};
@@ -9,12 +8,12 @@ use std::path::{Path, PathBuf};
 pub use create::CreateOptions;
 
 use crate::error::{Error, Place, Result};
+use crate::files::{Files, by_file};
 use crate::gather::{self, Kernel, Raw};
 use crate::index::sequences::{Sequence, Sequences, UNKNOWN_ROW};
 pub use crate::io::Origin;
 use crate::io::seldom::{Once, Seldom};
 use crate::plan::Request;
-use files::Files;
 
 /// An open index over many FASTA files. Reads take `&self`, from any number of threads.
 ///
@@ -159,15 +158,11 @@ impl SequenceIndex {
 
     /// Fills `slots`, which [`gather::layout`] cuts out of an output, with what `kernel` makes of the letters.
     pub fn gather<K: Kernel>(&self, resolved: &Resolved, kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
-        let mut order: Vec<usize> = (0..resolved.wanted.len()).collect();
-        order.sort_by_key(|&k| resolved.wanted[k].sequence.file);
-        let mut slots: Vec<Option<&mut [K::Out]>> = slots.into_iter().map(Some).collect();
-        for of_file in order.chunk_by(|&a, &b| resolved.wanted[a].sequence.file == resolved.wanted[b].sequence.file) {
-            let wanted: Vec<&Wanted> = of_file.iter().map(|&k| &resolved.wanted[k]).collect();
-            let slots = of_file.iter().filter_map(|&k| slots.get_mut(k)?.take()).collect();
-            self.gather_file(&wanted, kernel, slots)?;
-        }
-        Ok(())
+        let files: Vec<u32> = resolved.wanted.iter().map(|wanted| wanted.sequence.file).collect();
+        by_file(&files, slots, |_, which, slots| {
+            let wanted: Vec<&Wanted> = which.iter().map(|&k| &resolved.wanted[k]).collect();
+            self.gather_file(&wanted, kernel, slots)
+        })
     }
 
     fn gather_file<K: Kernel>(&self, wanted: &[&Wanted], kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The FASTA files behind an index: opened when they are needed, some kept open.
+//! Many FASTA files behind one handle: opened when they are needed, some kept open.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use rustix::process::{Resource, getrlimit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
@@ -14,12 +15,18 @@ use crate::index::sequences::{FastaFile, Seen};
 use crate::io::Fingerprint;
 use crate::io::fingerprint::mtime_ns;
 use crate::io::open::beside;
-pub(super) use crate::io::open::kept;
 use crate::io::whole::WholeFile;
 use crate::watch::{Unwatched, Watch};
 
+/// How many files are kept open: an eighth of the descriptors that the process may have now. Each takes up to three, and
+/// there may be other indexes. A batch that reaches into more files opens some of them each time.
+pub(crate) fn kept() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (descriptors / 8).clamp(32, 4096) as usize
+}
+
 /// The files behind one index.
-pub(super) struct Files {
+pub(crate) struct Files {
     paths: Vec<PathBuf>,
     seen: Vec<Seen>,
     /// The index, for messages, and for the folder beside it.
@@ -96,6 +103,23 @@ impl Files {
     }
 }
 
+/// Takes slots file by file, those of one file in their order: `each` is told the file, which of the slots are its, and the
+/// slots themselves.
+pub(crate) fn by_file<'a, T>(
+    file_of: &[u32],
+    slots: Vec<&'a mut [T]>,
+    mut each: impl FnMut(u32, &[usize], Vec<&'a mut [T]>) -> Result<()>,
+) -> Result<()> {
+    let mut order: Vec<usize> = (0..file_of.len()).collect();
+    order.sort_by_key(|&k| file_of[k]);
+    let mut slots: Vec<Option<&mut [T]>> = slots.into_iter().map(Some).collect();
+    for of_file in order.chunk_by(|&a, &b| file_of[a] == file_of[b]) {
+        let taken = of_file.iter().filter_map(|&k| slots.get_mut(k)?.take()).collect();
+        each(file_of[of_file[0]], of_file, taken)?;
+    }
+    Ok(())
+}
+
 /// Where a file is: relative paths, which only people write, are tried beside the index, then as they are.
 fn found(path: &str, index: Option<&Path>) -> PathBuf {
     let path = PathBuf::from(path);
@@ -133,7 +157,7 @@ impl Kept {
 }
 
 /// Opens a FASTA file with its own index: beside it, or in a folder beside the sequence index, or in memory.
-pub(super) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: &dyn Watch) -> Result<Fasta> {
+pub(crate) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: &dyn Watch) -> Result<Fasta> {
     let options = OpenOptions { force, ..OpenOptions::default() };
     let part = index.map(|index| part_path(path, index));
     let kept = OpenOptions { build: false, ..options.clone() };

@@ -1,0 +1,281 @@
+"""Windows as items: tokens, labels, masks, strands, and what every dataset keeps."""
+
+import itertools
+import multiprocessing
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from seekset import MismatchError, TokenTable
+from seekset.datasets import Stream, WindowDataset
+from seekset.loading import ResumableBatchSampler, collate
+from conformance import Conformance
+from window_reference import BOS, EOS, PAD, as_lists, fasta, item, reverse_complement, spans
+
+CONTIGS = {"chr1": "ACGTTGCAAC" * 4, "chr2": "GGatTTACAN", "tiny": "AC", "chrM": "ACGnN" * 5}
+
+
+@pytest.fixture
+def genome(write):
+    return write(fasta(CONTIGS, width=7))
+
+
+def in_order(path, **options):
+    return WindowDataset(path, **{"window": 12, "stride": 7, "shuffle": False, **options})
+
+
+def test_items_are_those_of_the_reference(genome):
+    for tail in ("drop", "anchor", "partial"):
+        ds = in_order(genome, tail=tail)
+        rule = {"window": 12, "content": 10, "stride": 7, "tail": tail}
+        expected = [
+            item(letters[slice(*span)], 12) for letters in CONTIGS.values() for span in spans(len(letters), **rule)
+        ]
+        assert [as_lists(ds[place]) for place in range(len(ds))] == expected
+        assert [as_lists(found) for found in ds.__getitems__(range(len(ds)))] == expected
+
+
+def test_dtypes_and_shapes_are_what_models_take(genome):
+    found = in_order(genome)[0]
+    assert {name: (value.dtype, value.shape) for name, value in found.items()} == {
+        "tokens": (torch.int64, (12,)),
+        "labels": (torch.int64, (12,)),
+        "loss_mask": (torch.float32, (12,)),
+        "position_ids": (torch.int64, (12,)),
+    }
+    for dtype in (torch.uint8, torch.int32):
+        narrow = in_order(genome, dtype=dtype)[3]
+        assert narrow["tokens"].dtype == narrow["labels"].dtype == dtype
+        assert as_lists(narrow) == as_lists(in_order(genome)[3])
+
+
+def test_special_tokens_may_be_left_out(genome):
+    ds = in_order(genome, include_bos=False, include_eos=False)
+    assert ds.plan.content == 12
+    assert as_lists(ds[0]) == item(CONTIGS["chr1"][:12], 12, header=(), footer=())
+    assert as_lists(in_order(genome, include_eos=False)[0]) == item(CONTIGS["chr1"][:11], 12, footer=())
+
+
+def test_special_tokens_at_the_ends_of_contigs_only(genome):
+    ds = in_order(genome, ends="contig")
+    assert as_lists(ds[0]) == item(CONTIGS["chr1"][:11], 12, footer=())
+    assert as_lists(ds[1]) == item(CONTIGS["chr1"][7:19], 12, header=(), footer=())
+    last = ds.place(len(ds) - 1)
+    assert last.contig == "chrM"
+    assert as_lists(ds[len(ds) - 1]) == item(CONTIGS["chrM"][15:], 12, header=())
+    tiny = next(place for place in range(len(ds)) if ds.place(place).contig == "tiny")
+    assert as_lists(ds[tiny]) == item("AC", 12)
+
+
+def test_a_reversed_window_begins_where_its_contig_ends(genome):
+    ds = in_order(genome, ends="contig", rc_aug=True, seed=3)
+    seen = set()
+    for place in range(len(ds)):
+        window, letters = ds.place(place), CONTIGS[ds.place(place).contig]
+        begins, finishes = window.start == 0, window.end >= len(letters)
+        if window.reverse and begins != finishes:
+            tokens = ds[place]["tokens"].tolist()
+            assert (tokens[0] == BOS) == finishes
+            assert (EOS in tokens) == begins
+            seen.add(finishes)
+    assert seen == {True, False}
+
+
+def test_masked_letters_do_not_count(genome):
+    for options, ignored in [
+        ({"mask_n": True}, "nN"),
+        ({"mask_lowercase": True}, "acgtn"),
+        ({"mask_n": True, "mask_lowercase": True}, "acgtnN"),
+    ]:
+        ds = in_order(genome, **options)
+        for place in range(len(ds)):
+            window = ds.place(place)
+            letters = CONTIGS[window.contig][window.start : window.end]
+            assert as_lists(ds[place]) == item(letters, 12, ignored=ignored), (options, window)
+
+
+def test_reverse_complements_are_drawn_from_seed_epoch_and_window(genome):
+    plain, ds = in_order(genome), in_order(genome, rc_aug=True, seed=5)
+    drawn = []
+    for epoch in range(4):
+        ds.set_epoch(epoch)
+        drawn.append([ds.place(place).reverse for place in range(len(ds))])
+        for place, reverse in enumerate(drawn[-1]):
+            window = ds.place(place)
+            letters = CONTIGS[window.contig][window.start : window.end]
+            expected = item(reverse_complement(letters) if reverse else letters, 12)
+            assert as_lists(ds[place]) == expected
+            assert window[:4] == plain.place(place)[:4]
+    assert len({tuple(flags) for flags in drawn}) == 4
+    assert {True, False} == set(itertools.chain(*drawn))
+    shuffled = WindowDataset(genome, window=12, stride=7, rc_aug=True, seed=5)
+    by_window = {shuffled.place(place)[1:4]: shuffled.place(place).reverse for place in range(len(shuffled))}
+    ds.set_epoch(0)
+    assert by_window == {ds.place(place)[1:4]: ds.place(place).reverse for place in range(len(ds))}
+
+
+def test_regions_are_read_on_their_strand(genome, write):
+    bed = write(b"chr1\t3\t9\tx\t0\t-\nchr1\t3\t9\tx\t0\t+\n", "r.bed")
+    ds = in_order(genome, regions=bed)
+    letters = CONTIGS["chr1"][3:9]
+    assert [as_lists(ds[place]) for place in (0, 1)] == [item(reverse_complement(letters), 12), item(letters, 12)]
+    with pytest.raises(ValueError, match="regions have no ends of contigs"):
+        in_order(genome, regions=bed, ends="contig")
+
+
+def test_compressed_genomes_give_the_same(genome, bgzip):
+    assert [as_lists(found) for found in in_order(bgzip(genome))] == [as_lists(found) for found in in_order(genome)]
+
+
+def test_tables_that_lack_what_is_asked_for_are_refused(genome):
+    bare = TokenTable({"A": 5, "C": 6, "G": 7, "T": 8}, specials={"unk": 9})
+    with pytest.raises(MismatchError, match="has no pad id"):
+        in_order(genome, tokens=bare)
+    with pytest.raises(MismatchError, match="has no bos id: give include_bos=False"):
+        in_order(genome, tokens="nucleotide", include_bos=True)
+    assert in_order(genome, tokens="nucleotide").plan.content == 12
+    with pytest.raises(MismatchError, match="no room for letters"):
+        in_order(genome, window=2)
+    for options in ({"ends": "both"}, {"dtype": torch.float32}):
+        with pytest.raises(ValueError, match="must be"):
+            in_order(genome, **options)
+    with pytest.raises(IndexError, match="out of range"):
+        in_order(genome)[10_000]
+
+
+def test_transforms_take_the_place_of_items(genome):
+    ds = in_order(genome, transform=lambda found: int(found["tokens"].sum()))
+    assert ds[0] == int(in_order(genome)[0]["tokens"].sum())
+    assert ds.__getitems__([0, 1]) == [ds[0], ds[1]]
+
+
+def test_tables_of_one_two_and_three_windows_are_shuffled(write):
+    for count in (1, 2, 3):
+        path = write(fasta({f"c{number}": "ACGT" * (number + 1) for number in range(count)}), f"{count}.fa")
+        ds = WindowDataset(path, window=20)
+        assert sorted(ds.place(place).contig for place in range(len(ds))) == [f"c{k}" for k in range(count)]
+
+
+# --- batches ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("options", [{}, {"mask_n": True}, {"dtype": torch.uint8}])
+def test_batches_from_workers_are_what_items_are(genome, workers, options):
+    ds = WindowDataset(genome, window=12, stride=7, rc_aug=True, **options)
+    sampler = ResumableBatchSampler(ds, 3)
+    context = {"multiprocessing_context": "fork"} if workers else {}
+    loader = DataLoader(ds, batch_sampler=sampler, collate_fn=collate, num_workers=workers, **context)
+    found = list(loader)
+    assert [len(batch["tokens"]) for batch in found[:-1]] == [3] * (len(found) - 1)
+    rows = [{name: value[k] for name, value in batch.items()} for batch in found for k in range(len(batch["tokens"]))]
+    assert [as_lists(row) for row in rows] == [as_lists(ds[place]) for place in range(len(ds))]
+    assert all(value.dtype == ds[0][name].dtype for name, value in found[0].items())
+
+
+def test_torchs_own_collate_stacks_items(genome):
+    ds = in_order(genome)
+    batch = next(iter(DataLoader(ds, batch_size=4)))
+    assert batch["tokens"].tolist() == [ds[place]["tokens"].tolist() for place in range(4)]
+
+
+def _first_token_sums(ds, queue):
+    queue.put([int(ds[place]["tokens"].sum()) for place in range(len(ds))])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_however_started_read_the_same(genome, method):
+    ds = WindowDataset(genome, window=12, stride=7, seed=1)
+    expected = [int(ds[place]["tokens"].sum()) for place in range(len(ds))]
+    context = torch.multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_first_token_sums, args=(ds, queue))
+    process.start()
+    assert queue.get(timeout=60) == expected
+    process.join()
+
+
+def test_a_plain_pickle_reads_the_same(genome):
+    ds = WindowDataset(genome, window=12, stride=7)
+    copy = pickle.loads(pickle.dumps(ds))
+    assert [as_lists(found) for found in copy] == [as_lists(found) for found in ds]
+
+
+# --- the contract -------------------------------------------------------------------------------------------------------
+
+
+def _make(path):
+    return WindowDataset(path, window=12, stride=7, rc_aug=True, seed=4)
+
+
+def _key(found):
+    """Windows of this genome may have the same letters, but not these."""
+    return tuple(found["tokens"].tolist())
+
+
+@pytest.fixture
+def conformance(write):
+    letters = ["ACGT"[(number * number + number // 3) % 4] for number in range(90)]
+    return Conformance(partial(_make, write(fasta({"a": "".join(letters), "b": "ACC", "c": "TTG"}))), _key)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "every_item_comes_once",
+        "loaders_deliver_every_item_once",
+        "epochs_reach_persistent_workers",
+        "streams_resume_at_every_item",
+        "samplers_resume_at_every_batch",
+        "positions_can_be_given_where_loaders_run_ahead",
+        "a_fresh_process_agrees",
+    ],
+)
+def test_what_every_dataset_keeps(conformance, check):
+    getattr(conformance, check)()
+
+
+@pytest.mark.parametrize("workers, streamed", list(itertools.product((0, 2), (True, False))))
+def test_resuming_with_torchdata(conformance, workers, streamed):
+    conformance.stateful_loaders_resume_at_every_batch(workers, streamed=streamed)
+
+
+def test_states_of_other_windows_are_refused(genome):
+    state = in_order(genome).state_dict()
+    for other in (in_order(genome, stride=5), in_order(genome, rc_aug=True), in_order(genome, include="chr1")):
+        with pytest.raises(MismatchError, match="state mismatch"):
+            other.load_state_dict(state)
+    stream = Stream(in_order(genome))
+    with pytest.raises(MismatchError, match="state mismatch"):
+        Stream(in_order(genome, stride=5)).load_state_dict(stream.state_dict())
+
+
+LETTERS = st.text("ACGTNacgtn", max_size=70)
+
+
+@given(
+    contigs=st.lists(LETTERS, min_size=1, max_size=5),
+    window=st.integers(3, 20),
+    stride=st.integers(1, 25),
+    tail=st.sampled_from(["drop", "anchor", "partial"]),
+    width=st.integers(1, 30),
+)
+@pytest.mark.filterwarnings("ignore::seekset.SeeksetWarning")
+def test_any_windows_of_any_contigs(scratch, contigs, window, stride, tail, width):
+    path = scratch(fasta({f"c{number}": letters for number, letters in enumerate(contigs)}, width=width))
+    ds = WindowDataset(path, window=window, stride=stride, tail=tail, shuffle=False)
+    rule = {"window": window, "content": window - 2, "stride": stride, "tail": tail}
+    expected = [item(letters[slice(*span)], window) for letters in contigs for span in spans(len(letters), **rule)]
+    assert [as_lists(found) for found in ds.__getitems__(range(len(ds)))] == expected
+    assert PAD in ds[0]["labels"].tolist() if expected else len(ds) == 0
+
+
+def test_processes_are_not_left_behind(genome):
+    ds = in_order(genome)
+    list(DataLoader(ds, batch_size=2, num_workers=2, multiprocessing_context="fork", collate_fn=collate))
+    assert not multiprocessing.active_children()
