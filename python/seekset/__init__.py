@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from seekset._core import BalancedOrder, Permutation, reverse_complement, set_threads, threads
     from seekset.batch import Batch, NestedBatch
     from seekset.compression import decompress_tfrecord
+    from seekset.eden import (
+        compute_num_windows,
+        create_sample_database,
+        extract_sample_id,
+        precompute_window_database,
+    )
     from seekset.encoding import encode_example, encode_sequence_example
     from seekset.errors import (
         CorruptRecordError,
@@ -95,6 +101,8 @@ _HOMES = {
     "UnknownIdError": "seekset.errors",
     "Window": "seekset.windows",
     "WindowPlan": "seekset.windows",
+    "compute_num_windows": "seekset.eden",
+    "create_sample_database": "seekset.eden",
     "create_sequence_index": "seekset.sequences",
     "create_tfrecord_index": "seekset.tfrecord",
     "decode_example": "seekset.examples",
@@ -105,12 +113,14 @@ _HOMES = {
     "encode_example": "seekset.encoding",
     "encode_sequence_example": "seekset.encoding",
     "ensure_tfrecord_indexes": "seekset.tfrecord",
+    "extract_sample_id": "seekset.eden",
     "faidx": "seekset.fai",
     "get_tfrecord_index_entries": "seekset.tfrecord",
     "get_worker_indices": "seekset.sequences",
     "index_tfrecord_bytes": "seekset.tfrecord",
     "infer_features": "seekset.examples",
     "load_sequence_index": "seekset.sequences",
+    "precompute_window_database": "seekset.eden",
     "read_fai": "seekset.fai",
     "read_tfrecord_index": "seekset.tfrecord",
     "reverse_complement": "seekset._core",
@@ -149,6 +159,8 @@ __all__ = [
     "UnknownIdError",
     "Window",
     "WindowPlan",
+    "compute_num_windows",
+    "create_sample_database",
     "create_sequence_index",
     "create_tfrecord_index",
     "decode_example",
@@ -159,12 +171,14 @@ __all__ = [
     "encode_example",
     "encode_sequence_example",
     "ensure_tfrecord_indexes",
+    "extract_sample_id",
     "faidx",
     "get_tfrecord_index_entries",
     "get_worker_indices",
     "index_tfrecord_bytes",
     "infer_features",
     "load_sequence_index",
+    "precompute_window_database",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",

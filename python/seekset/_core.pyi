@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 __all__ = [
     "BalancedOrder",
     "Contigs",
+    "EdenSequences",
+    "EdenWindows",
+    "EdenWindowsWriter",
     "ExampleSchema",
     "Fasta",
     "FastaStream",
     "Permutation",
     "Plan",
+    "SampleWriter",
     "SequenceIndex",
     "TFRecordFile",
     "TFRecordWriter",
     "TokenTable",
     "View",
     "count_fasta",
+    "count_windows",
     "decode_example",
     "decode_examples",
     "decompress_tfrecord",
@@ -37,12 +42,14 @@ __all__ = [
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",
+    "sample_of",
     "set_threads",
     "split_of",
     "survey_tfrecord",
     "tfrecord_entries",
     "tfrecord_index_text",
     "threads",
+    "validate_windows",
     "window_ends",
     "write_tfrecord_index",
 ]
@@ -115,6 +122,57 @@ class Contigs:
         *,
         reverse: NDArray[np.bool_] | None = None,
     ) -> list[str]: ...
+
+@final
+class EdenSequences:
+    def __new__(cls, samples: Sequence[str], paths: Sequence[_Path]) -> EdenSequences: ...
+    def gather(
+        self,
+        databases: NDArray[np.int64],
+        contigs: list[str],
+        starts: NDArray[np.int64],
+        letters: NDArray[np.int64],
+        *,
+        windows: NDArray[np.int64] | None = None,
+        reverse: NDArray[np.bool_] | None = None,
+        table: TokenTable,
+        columns: int,
+        pad: int,
+        prefixes: list[list[int]],
+        prefix_of: NDArray[np.int64],
+        suffix: list[int],
+        out: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]: ...
+    def fetch(
+        self,
+        databases: NDArray[np.int64],
+        contigs: list[str],
+        starts: NDArray[np.int64],
+        letters: NDArray[np.int64],
+        *,
+        windows: NDArray[np.int64] | None = None,
+        reverse: NDArray[np.bool_] | None = None,
+    ) -> list[str]: ...
+    def length(self, database: int, contig: str) -> int | None: ...
+    def contigs(self, database: int) -> tuple[list[str], NDArray[np.int64]]: ...
+    def close(self) -> None: ...
+
+@final
+class EdenWindows:
+    def __new__(cls, path: _Path) -> EdenWindows: ...
+    @property
+    def metadata(self) -> dict[str, int]: ...
+    def __len__(self) -> int: ...
+    def distinct_sequences(self) -> int: ...
+    def lookup(self, windows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]: ...
+    def first_of_each_sample(self) -> list[str]: ...
+    def close(self) -> None: ...
+
+@final
+class EdenWindowsWriter:
+    def __new__(cls, path: _Path, *, window_size: int, stride: int, shortest: int = 0) -> EdenWindowsWriter: ...
+    def add(self, ids: list[str], lengths: NDArray[np.int64]) -> None: ...
+    def finish(self, *, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]: ...
 
 @final
 class ExampleSchema:
@@ -255,6 +313,13 @@ class Plan:
     def overlap(self) -> int: ...
     @property
     def layout(self) -> str: ...
+
+@final
+class SampleWriter:
+    def __new__(cls, path: _Path) -> SampleWriter: ...
+    def add(self, id: str, letters: str) -> None: ...
+    def finish(self) -> Path: ...
+    def abandon(self) -> None: ...
 
 @final
 class SequenceIndex:
@@ -400,6 +465,7 @@ class View:
     def __len__(self) -> int: ...
 
 def count_fasta(path: _Path, threads: int) -> tuple[int, int]: ...
+def count_windows(length: int, *, window_size: int, stride: int, shortest: int = 0) -> int: ...
 def decompress_tfrecord(
     path: _Path,
     out: _Path,
@@ -439,12 +505,16 @@ def loss_mask(tokens: NDArray[Any], uncounted: list[int]) -> NDArray[np.float32]
 def read_fai(path: _Path) -> list[tuple[str, int, int, int, int]]: ...
 def read_tfrecord_index(path: _Path) -> list[tuple[int, int]]: ...
 def reverse_complement(letters: str) -> str: ...
+def sample_of(id: str) -> str | None: ...
 def set_threads(threads: int) -> None: ...
 def split_of(ids: Sequence[str], splits: Sequence[float]) -> _Integers: ...
 def survey_tfrecord(path: _Path, progress: Callable[[int, int], object] | None = None) -> tuple[int, list[str]]: ...
 def tfrecord_entries(data: bytes | NDArray[np.uint8], verify: str | None = ...) -> list[tuple[int, int]]: ...
 def tfrecord_index_text(data: bytes | NDArray[np.uint8], verify: str | None = ...) -> str: ...
 def threads() -> int: ...
+def validate_windows(
+    windows: EdenWindows, sequences: EdenSequences, *, progress: Callable[[int, int], object] | None = None
+) -> tuple[int, int, int, list[tuple[str, int, list[str]]]]: ...
 def window_ends(windows: _Windows, lengths: _Integers) -> tuple[_Integers, int]: ...
 def write_tfrecord_index(
     path: _Path,

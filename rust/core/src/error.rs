@@ -115,6 +115,14 @@ pub enum Error {
         /// Where both are.
         places: Box<[(PathBuf, Place); 2]>,
     },
+    /// One id names two contigs of a table.
+    #[error("contig '{id}' is there twice, in rows {} and {} (from 0); each contig must have an id of its own", rows[0], rows[1])]
+    RepeatedContig {
+        /// The id.
+        id: String,
+        /// The rows of both.
+        rows: [u64; 2],
+    },
     /// Options and data don't fit each other.
     #[error("{0}")]
     Mismatch(String),
@@ -204,6 +212,7 @@ impl Error {
             }
             Self::Missing { .. }
             | Self::Repeated { .. }
+            | Self::RepeatedContig { .. }
             | Self::Mismatch(_)
             | Self::RowOutOfRange { .. }
             | Self::Interrupted => {}

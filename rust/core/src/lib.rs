@@ -23,6 +23,7 @@ compile_error!("seekset addresses files through 64-bit pointers and supports 64-
 compile_error!("seekset maps little-endian columns as they are and supports little-endian targets only");
 
 pub mod contigs;
+pub mod eden;
 pub mod error;
 pub mod example;
 pub mod fasta;

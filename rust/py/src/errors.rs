@@ -29,7 +29,9 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Error::Format { .. } => ours(py, "FormatError", message),
         Error::Corrupt { .. } => ours(py, "CorruptRecordError", message),
         Error::Stale { .. } => ours(py, "StaleIndexError", message),
-        Error::Duplicate { .. } | Error::Repeated { .. } => ours(py, "DuplicateIdError", message),
+        Error::Duplicate { .. } | Error::Repeated { .. } | Error::RepeatedContig { .. } => {
+            ours(py, "DuplicateIdError", message)
+        }
         Error::Feature { .. } | Error::Mismatch(_) | Error::UnknownLetter { .. } => ours(py, "MismatchError", message),
         Error::RowOutOfRange { .. } => PyIndexError::new_err(message),
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod eden;
 mod encoding;
 mod errors;
 mod example;
@@ -27,6 +28,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::eden::{
+        EdenSequences, EdenWindows, EdenWindowsWriter, SampleWriter, count_windows, sample_of, validate_windows,
+    };
     #[pymodule_export]
     use crate::encoding::{encode_example, encode_sequence_example};
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
 //! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, table lookups in
-//! `shuffle`, calls into zlib in [`deflate`]).
+//! `shuffle`, calls into zlib in [`deflate`] and into SQLite in `sqlite`).
 
 pub mod bgzf;
 pub mod deflate;
@@ -13,10 +13,12 @@ pub mod open;
 pub mod origin;
 pub mod pread;
 pub(crate) mod prefetch;
+pub(crate) mod readers;
 pub(crate) mod seldom;
 pub(crate) mod shuffle;
 pub mod source;
 pub mod spool;
+pub(crate) mod sqlite;
 pub mod store;
 pub mod threads;
 pub mod whole;

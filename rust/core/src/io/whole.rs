@@ -23,12 +23,7 @@ pub struct WholeFile {
 impl WholeFile {
     /// Starts a file beside `path`, readable by whom the umask allows.
     pub fn create(path: &Path) -> Result<Self> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Opened here and written to as it is, because errors from tempfile's own files lose the system's code.
-        let open = |temp: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(temp);
-        let mut builder = tempfile::Builder::new();
-        let temp = builder.prefix(&format!(".{name}.")).suffix(".part").make_in(folder(path), open);
-        let (file, temp) = temp.map_err(|e| Error::io(path, e))?.into_parts();
+        let (file, temp) = begin(path)?;
         Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, file), temp })
     }
 
@@ -80,6 +75,16 @@ impl Write for WholeFile {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// An empty file beside `path`, readable by whom the umask allows, that is removed unless it gets a name.
+pub(crate) fn begin(path: &Path) -> Result<(File, TempPath)> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // Opened here and written to as it is, because errors from tempfile's own files lose the system's code.
+    let open = |temp: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(temp);
+    let mut builder = tempfile::Builder::new();
+    let temp = builder.prefix(&format!(".{name}.")).suffix(".part").make_in(folder(path), open);
+    Ok(temp.map_err(|e| Error::io(path, e))?.into_parts())
 }
 
 /// The folder a path lies in.

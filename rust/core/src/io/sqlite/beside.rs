@@ -1,0 +1,105 @@
+//! Databases written beside their name, then renamed.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use tempfile::TempPath;
+
+use super::{damaged, open, told};
+use crate::error::{Error, Result};
+use crate::io::open::beside;
+use crate::io::whole::{begin, refuse_folder};
+
+/// A database under way to `path`. Dropped without [`Beside::publish`], it leaves what was there before.
+pub(crate) struct Beside {
+    path: PathBuf,
+    // Closed before its file is removed: fields are dropped in this order.
+    connection: Connection,
+    temp: TempPath,
+}
+
+impl Beside {
+    /// Starts a database with pages of so many bytes. Nobody knows its name, so that neither a journal nor waiting for
+    /// the disk is of use to anyone.
+    pub fn create(path: &Path, page: u32) -> Result<Self> {
+        let (file, temp) = begin(path)?;
+        drop(file);
+        let told = |e| told(e, path);
+        let absolute = std::path::absolute(&temp).map_err(|e| Error::io(path, e))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(absolute, flags).map_err(told)?;
+        let manners = format!(
+            "PRAGMA page_size = {page}; PRAGMA encoding = 'UTF-8'; PRAGMA locking_mode = EXCLUSIVE; \
+             PRAGMA synchronous = OFF; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;"
+        );
+        connection.execute_batch(&manners).map_err(told)?;
+        // It answers with the mode it has now.
+        connection.query_row("PRAGMA journal_mode = OFF", [], |_| Ok(())).map_err(told)?;
+        Ok(Self { path: path.to_owned(), connection, temp })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// An error of SQLite, with the name that the file will have.
+    pub fn told(&self, error: rusqlite::Error) -> Error {
+        told(error, &self.path)
+    }
+
+    /// Gives the database its name, replacing what was there.
+    pub fn publish(self) -> Result<PathBuf> {
+        let Self { path, connection, temp } = self;
+        connection.close().map_err(|(_, e)| told(e, &path))?;
+        temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
+        Ok(path)
+    }
+}
+
+/// An error if there is something at `path` that is not to be replaced: a folder, a file that is no database with these
+/// tables, or one that is in use.
+pub(crate) fn refuse_to_replace(path: &Path, kind: &str, tables: &[super::Table]) -> Result<()> {
+    refuse_folder(path)?;
+    let Ok(there) = std::fs::metadata(path) else { return Ok(()) };
+    for ending in ["-wal", "-journal"] {
+        // What is in it would be taken for a part of the new database.
+        let other = beside(path, ending);
+        if std::fs::metadata(&other).is_ok_and(|other| other.len() > 0) {
+            let message = format!(
+                "{}: the database that is there is in use, or was left in the middle of a change: there is {}; end \
+                 whoever writes to it, or delete both",
+                path.display(),
+                other.display()
+            );
+            return Err(Error::Mismatch(message));
+        }
+    }
+    if there.len() == 0 {
+        return Ok(());
+    }
+    match open(path, tables) {
+        Err(Error::Format { .. }) => {
+            let path = path.display();
+            let message =
+                format!("{path}: there is a file already, and it is no {kind}; delete it or give another path");
+            Err(Error::Mismatch(message))
+        }
+        opened => opened.map(drop),
+    }
+}
+
+/// Refuses text that readers of it would refuse.
+pub(crate) fn refuse_nul(path: &Path, what: &str, text: &str) -> Result<()> {
+    if text.contains('\0') {
+        return Err(damaged(path, format!("{what} {text:?} holds a NUL, which SQLite takes for the end of a text")));
+    }
+    Ok(())
+}
