@@ -145,8 +145,8 @@ class WindowPlan:
         if self.stride > self.content and self.unseen:
             share = _PERCENT * self.unseen / max(self.letters, 1)
             warnings.warn(
-                f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of {self.stride} "
-                f"is larger than a window's content of {self.content} letters",
+                f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of "
+                f"{self.stride} is larger than a window's content of {self.content} letters",
                 SeeksetWarning,
                 stacklevel=4,
             )

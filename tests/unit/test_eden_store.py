@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eden_stores import SCHEMA, fetch, gather, letters_of, write_sample
 
 import seekset
 from seekset import _core, errors
-from tests.eden_stores import SCHEMA, fetch, gather, letters_of, write_sample
 
 PAGES = [512, 1024, 4096, 16384, 65536]
 
@@ -43,7 +43,7 @@ def store(tmp_path):
 
 @pytest.mark.parametrize("page_size", PAGES)
 @pytest.mark.parametrize("journal", ["delete", "wal"])
-def test_windows_equal_slices_of_the_text(store, threads, page_size, journal):  # noqa: ARG001 (runs with each)
+def test_windows_equal_slices_of_the_text(store, threads, page_size, journal):
     samples = {
         name: {f"x__y-{name}__{k}": letters(length, seed=k) for k, length in enumerate((0, 1, 500, 70_000, 300_000))}
         for name in ("A", "B", "C")

@@ -31,7 +31,8 @@ class ShardedEdenDataModule(LightningDataModule):
     """Loaders of training, validation and test windows. Training windows are shuffled, and resume within an epoch.
 
     Each loader gives batches of ``micro_batch_size`` windows; all ranks have as many of them. The rank is that of
-    Megatron's data-parallel group where there is one, so that ranks which hold parts of one model read the same windows.
+    Megatron's data-parallel group where there is one, so that ranks which hold parts of one model read the same
+    windows.
 
     Args:
         sequence_db_dir: The folder of sample databases.
@@ -40,8 +41,8 @@ class ShardedEdenDataModule(LightningDataModule):
         test_window_db_path: That of the test split.
         seq_length: Tokens of a window.
         micro_batch_size: Windows of a batch.
-        global_batch_size: Windows between two steps of the optimizer, over all ranks. What gradients must be accumulated
-            for it is :attr:`accumulate_grad_batches`.
+        global_batch_size: Windows between two steps of the optimizer, over all ranks. For how many batches gradients
+            must be accumulated is :attr:`accumulate_grad_batches`.
         num_workers: Worker processes of each loader.
         rc_aug: Whether half of the training windows are given as their reverse complement.
         use_control_tags: Whether headers have the contig's control tag.
@@ -144,7 +145,7 @@ class ShardedEdenDataModule(LightningDataModule):
         for dataset in self._datasets.values():
             dataset.close()
 
-    # --- how ------------------------------------------------------------------------------------------------------------
+    # --- how ----------------------------------------------------------------------------------------------------------
 
     @property
     def accumulate_grad_batches(self) -> int:

@@ -181,7 +181,7 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
         return PackedWindows(self, max_tokens, even=even, world=world)
 
     def gather(self, spans: WindowSpans, columns: int | None) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Token ids of windows, in rows of so many columns or one after another; and flags of labels that don't count."""
+        """Token ids of windows, in rows of so many columns or one after another; and which labels don't count."""
         spans, edges = self._edged(spans)
         header, footer = self._around
         ends = _row_ends(edges, header, footer)
