@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seekset import _core
-from seekset.errors import FormatError, MismatchError
+from seekset.errors import DuplicateIdError, FormatError, MismatchError
 from seekset.files import AnyPath, as_path
 
 if TYPE_CHECKING:
@@ -179,7 +179,10 @@ def precompute_window_database(
             )
         writer.add(ids.to_pylist(), numbers)
         row += len(ids)
-    return WindowReport(path, *writer.finish(progress=progress))
+    try:
+        return WindowReport(path, *writer.finish(progress=progress))
+    except DuplicateIdError as error:
+        raise DuplicateIdError(f"{source}: {error}") from error
 
 
 def _contigs(source: Path, id_column: str, length_column: str) -> Iterator[tuple[pa.Array, pa.Array]]:

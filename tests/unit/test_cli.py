@@ -432,6 +432,7 @@ def test_help_lists_every_command_with_a_line_about_it(cli):
     commands = [line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :]]
     assert [name for name, _ in commands] == [
         "demo",
+        "eden",
         "faidx",
         "get",
         "index",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.eden_stores import SCHEMA, fetch, gather, letters_of, write_sample
 
 import seekset
+from eden_stores import SCHEMA, fetch, gather, letters_of, write_sample
 from seekset import _core, errors
 
 PAGES = [512, 1024, 4096, 16384, 65536]
@@ -106,7 +107,7 @@ def test_an_output_that_is_given_is_filled_and_returned(store):
 
 
 @pytest.mark.parametrize(
-    ("out", "error"),
+    "out, error",
     [
         (np.zeros((1, 5), np.int64), ValueError),
         (np.zeros((2, 4), np.int64), ValueError),
@@ -169,12 +170,12 @@ def test_a_missing_contig_is_named_with_window_sample_and_file(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "id", ["it's", 'say "x"', " blank ", "", "ü✓", "../../etc", "a;DROP TABLE sequences", "%s", "a\nb"]
+    "contig", ["it's", 'say "x"', " blank ", "", "ü✓", "../../etc", "a;DROP TABLE sequences", "%s", "a\nb"]
 )
-def test_odd_ids_are_found(store, id):
-    sequences = store({"A": {id: "ACGT", "other": "TT"}})
-    assert fetch(sequences, [(0, id, 1, 2)]) == ["CG"]
-    assert sequences.length(0, id) == 4
+def test_odd_ids_are_found(store, contig):
+    sequences = store({"A": {contig: "ACGT", "other": "TT"}})
+    assert fetch(sequences, [(0, contig, 1, 2)]) == ["CG"]
+    assert sequences.length(0, contig) == 4
 
 
 def test_letters_without_an_id_are_named(store, tmp_path):
@@ -192,7 +193,7 @@ def test_letters_without_an_id_are_named(store, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("text", "byte"), [("ACGTé", "0xc3"), ("ACGT\0A", "0x00")])
+@pytest.mark.parametrize("text, byte", [("ACGTé", "0xc3"), ("ACGT\0A", "0x00")])
 def test_what_is_no_ascii_letter_is_a_format_error_with_contig_and_position(store, text, byte):
     sequences = store({"A": {"x": text}})
     with pytest.raises(errors.FormatError, match=f"contig 'x', position 4: expected a letter .*{byte}"):
@@ -206,10 +207,10 @@ def test_what_is_no_ascii_letter_is_a_format_error_with_contig_and_position(stor
 def test_lengths_are_those_of_the_texts(store):
     contigs = {"b": "ACGT" * 50_000, "a": "", "c": "A"}
     sequences = store({"A": contigs, "B": {}})
-    assert [sequences.length(0, id) for id in "abc"] == [0, 200_000, 1]
+    assert [sequences.length(0, contig) for contig in "abc"] == [0, 200_000, 1]
     assert sequences.length(0, "d") is None
     ids, lengths = sequences.contigs(0)
-    assert dict(zip(ids, lengths.tolist(), strict=True)) == {id: len(text) for id, text in contigs.items()}
+    assert dict(zip(ids, lengths.tolist(), strict=True)) == {contig: len(text) for contig, text in contigs.items()}
     assert ids == sorted(contigs)
     assert sequences.contigs(1)[0] == []
     with pytest.raises(IndexError):
@@ -252,7 +253,7 @@ def test_text_in_utf_16_is_a_format_error_that_says_so(store, encoding):
 
 
 @pytest.mark.parametrize(
-    ("schema", "found"),
+    "schema, found",
     [
         ("CREATE TABLE contigs (contig_id TEXT, nt_sequence TEXT)", "found only contigs"),
         ("CREATE TABLE sequences (contig_id TEXT, dna TEXT)", r"found sequences\(contig_id, dna\)"),
@@ -272,7 +273,7 @@ def test_another_schema_is_a_format_error_with_what_was_expected_and_found(tmp_p
         fetch(_core.EdenSequences(["A"], [tmp_path / "a.sqlite"]), [(0, "a", 0, 1)])
 
 
-@pytest.mark.parametrize(("value", "kind"), [(7, "integer"), (1.5, "real"), (None, "null")])
+@pytest.mark.parametrize("value, kind", [(7, "integer"), (1.5, "real"), (None, "null")])
 def test_a_value_that_is_no_text_is_a_format_error(tmp_path, value, kind):
     path = write_sample(tmp_path / "a.sqlite", [("a", value)], schema="CREATE TABLE sequences (contig_id, nt_sequence)")
     sequences = _core.EdenSequences(["A"], [path])
@@ -288,7 +289,7 @@ def test_letters_may_be_stored_as_a_blob(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"SQLite format 3\0" + b"\xff" * 5000, b">a\nACGT\n" * 600])
 def test_a_file_that_is_no_database_is_a_format_error(write, content):
-    with pytest.raises(errors.FormatError, match="x.fa"):
+    with pytest.raises(errors.FormatError, match=r"x\.fa"):
         fetch(_core.EdenSequences(["A"], [write(content)]), [(0, "a", 0, 1)])
 
 
@@ -539,7 +540,7 @@ def umask():
 
 
 @pytest.mark.parametrize(
-    ("contigs", "error", "match"),
+    "contigs, error, match",
     [
         ([("a", "AC"), ("b", "A"), ("a", "AC")], errors.DuplicateIdError, "contig 'a' is there twice, in rows 0 and 2"),
         ([("a", "ACé")], errors.FormatError, "contig 'a', position 2: expected a letter"),

@@ -111,6 +111,11 @@ def test_an_id_of_two_records_of_two_files_is_a_duplicate_id_error(write):
         seekset.SequenceIndex.create(files, duplicates="error")
 
 
+def test_a_contig_that_is_there_twice_is_a_duplicate_id_error(tmp_path):
+    with pytest.raises(seekset.DuplicateIdError, match="contig 'a' is there twice, in rows 0 and 1"):
+        seekset.create_sample_database("s", [("a", "AC"), ("a", "GT")], tmp_path)
+
+
 def test_a_feature_that_is_not_what_was_asked_for_is_a_mismatch_error():
     payload = seekset.encode_example({"x": 1})
     with pytest.raises(seekset.MismatchError, match=r"^<bytes>: record 0: feature 'x': expected float values"):

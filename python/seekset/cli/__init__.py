@@ -14,6 +14,7 @@ __all__ = ["cli", "main"]
 
 _COMMANDS = {
     "demo": "seekset.cli.demo",
+    "eden": "seekset.cli.eden",
     "faidx": "seekset.cli.faidx",
     "get": "seekset.cli.get",
     "index": "seekset.cli.index",

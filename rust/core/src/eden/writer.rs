@@ -175,7 +175,7 @@ impl WindowsWriter {
 fn index(connection: &mut Connection, beat: &mut Beat<'_>) -> Result<(), Failed> {
     let interrupt = connection.get_interrupt_handle();
     thread::scope(|scope| {
-        let make = || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
+        let make = move || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
         let making = scope.spawn(make);
         let mut stopped = Ok(());
         while !making.is_finished() {

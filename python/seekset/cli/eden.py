@@ -1,0 +1,271 @@
+"""``seekset eden``: the databases of BioNeMo's Sharded Eden."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seekset.cli.options import PATH
+from seekset.cli.terminal import progress_bar, say, show_faults, show_table
+
+if TYPE_CHECKING:
+    from seekset.eden_build import SampleReport
+    from seekset.eden_log import Coverage, LogFile
+
+# Places along a database that a picture shows.
+_PLACES = 400
+
+
+@click.group(name="eden")
+def command() -> None:
+    """Build, window, check and follow the SQLite stores of Sharded Eden."""
+
+
+class _Shares(click.ParamType):  # type: ignore[type-arg] # older versions of click have none
+    """Shares of splits, parted by commas."""
+
+    name = "share,share[,share]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
+        from seekset.eden_build import SPLITS
+
+        try:
+            shares = [float(share) for share in value.split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a list of shares, such as .9,.05,.05", param, ctx)
+        if not 1 <= len(shares) <= len(SPLITS):
+            self.fail(f"there are the splits {', '.join(SPLITS)}, but {len(shares)} shares were given", param, ctx)
+        if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
+            self.fail(f"{value!r}: shares are from 0 to 1, and at most 1 in all", param, ctx)
+        return shares
+
+
+@command.command(name="build")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder that gets the databases.")
+@click.option("--sample", help="One sample for all records; 'file' for one for each file. Ids tell it unless given.")
+@click.option("--parquet", type=PATH, help="Write the table of contigs (contig_id, length) that windows are made from.")
+@click.option("--splits", type=_Shares(), help="Shares of train, val and test: a table for each, beside --parquet.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+def build(
+    files: tuple[str, ...],
+    output: str,
+    sample: str | None,
+    parquet: str | None,
+    splits: list[float] | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Make sample databases of FASTA FILES (plain or bgzip).
+
+    A record goes to the sample that its id names, as in BCR__ECT-SAMPLE__CONTIG. With --sample NAME all go into one
+    database, whatever their ids; with --sample file those of each file go into one, and get ids that tell it.
+
+    Whether a contig is in train, val or test follows from its id alone.
+    """
+    from seekset.eden_build import build_sample_databases, write_contigs
+    from seekset.files import find_fastas
+
+    if splits is not None and parquet is None:
+        raise click.UsageError("--splits needs --parquet, beside which the tables of splits are written")
+    with progress_bar("building", quiet=quiet or as_json) as tell:
+        reports = list(build_sample_databases(find_fastas(files), output, sample=sample, progress=tell))
+    tables = [] if parquet is None else write_contigs(reports, parquet, splits)
+    facts = [_facts(report) for report in reports]
+    if as_json:
+        _echo_json({"samples": facts, "tables": [str(path) for path in tables]})
+    elif not quiet:
+        show_table(list(facts[0]) if facts else ["sample"], [list(fact.values()) for fact in facts])
+        for path in tables:
+            say(f"table: {path}")
+
+
+def _facts(report: SampleReport) -> dict[str, Any]:
+    return {
+        "sample": report.sample,
+        "contigs": len(report.ids),
+        "letters": sum(report.lengths),
+        "database": str(report.path),
+    }
+
+
+@command.command(name="precompute")
+@click.argument("parquet", type=PATH)
+@click.argument("database", type=PATH)
+@click.option("--window-size", type=click.IntRange(min=1), default=8192, show_default=True, help="Letters of a window.")
+@click.option("--stride", type=click.IntRange(min=1), default=7992, show_default=True, help="From start to start.")
+@click.option(
+    "--window-min-length-threshold",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Leave out windows with fewer letters.",
+)
+@click.option("--id-column", default="contig_id", show_default=True, help="The column of contig ids.")
+@click.option("--length-column", default="length", show_default=True, help="The column of their lengths.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+def precompute(
+    parquet: str,
+    database: str,
+    window_size: int,
+    stride: int,
+    window_min_length_threshold: int,
+    id_column: str,
+    length_column: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the window DATABASE of the contigs that PARQUET lists by id and length."""
+    from seekset.eden import precompute_window_database
+
+    with progress_bar("windows", quiet=quiet or as_json) as tell:
+        report = precompute_window_database(
+            parquet,
+            database,
+            window_size,
+            stride,
+            window_min_length_threshold,
+            id_column=id_column,
+            length_column=length_column,
+            progress=tell,
+        )
+    facts = {
+        "database": str(report.path),
+        "windows": report.windows,
+        "contigs": report.sequences,
+        "too short": report.left_out,
+    }
+    if as_json:
+        _echo_json(facts)
+    elif not quiet:
+        show_table(list(facts), [list(facts.values())])
+
+
+@command.command(name="validate")
+@click.argument("folder", type=PATH)
+@click.argument("database", type=PATH)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but faults.")
+def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
+    """Look whether every window of DATABASE can be read from the sample databases in FOLDER.
+
+    Told are, for each kind of fault, how many there are and the first few; the exit code is 1 if there is one.
+    """
+    from seekset import _core
+    from seekset.eden import find_sample_databases
+
+    try:
+        samples = find_sample_databases(folder)
+    except ValueError as error:
+        show_faults([error])
+        return
+    sequences = _core.EdenSequences(list(samples), list(samples.values()))
+    with progress_bar("validating", quiet=quiet or as_json) as tell:
+        windows, contigs, met, faults = _core.validate_windows(_core.EdenWindows(database), sequences, progress=tell)
+    facts = {"database": database, "windows": windows, "contigs": contigs, "samples": met}
+    if as_json:
+        _echo_json(
+            {**facts, "faults": [{"kind": kind, "count": count, "first": first} for kind, count, first in faults]}
+        )
+    else:
+        for _, count, first in faults:
+            for message in first:
+                click.echo(message)
+            if count > len(first):
+                click.echo(f"… and {count - len(first)} more like these")
+        if not quiet:
+            show_table([*facts, "faults"], [[*facts.values(), sum(count for _, count, _ in faults)]])
+    if faults:
+        click.get_current_context().exit(1)
+
+
+@command.command(name="stats")
+@click.argument("database", type=PATH)
+@click.option("--log-dir", type=PATH, required=True, help="The folder of logs, window_access_SPLIT_rankN_ID.csv.")
+@click.option("--split", help="Count the logs of this split; needed if there are logs of several.")
+@click.option("--plot", type=PATH, help="Draw how often windows were read, and where they lie.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_json: bool) -> None:
+    """Show which windows of DATABASE a run has read how often, from the logs of its processes."""
+    from seekset import _core
+    from seekset.eden_log import find_logs, read_coverage
+
+    logs = _of_split(find_logs(log_dir), split, log_dir)
+    coverage = read_coverage(logs, len(_core.EdenWindows(database)))
+    for path in coverage.cut:
+        say(f"{path}: the last line was cut and is not counted")
+    facts = _covered(coverage)
+    if plot is not None:
+        draw(coverage, f"{database}, {logs[0].split}", plot)
+    if as_json:
+        ranks = [rank._asdict() for rank in coverage.ranks]
+        _echo_json({"database": database, "split": logs[0].split, **facts, "times": coverage.times(), "ranks": ranks})
+        return
+    show_table(list(facts), [list(facts.values())])
+    click.echo()
+    show_table(("times read", "windows"), list(coverage.times().items()))
+    click.echo()
+    show_table(("rank", "logs", "reads", "different windows"), coverage.ranks)
+    if plot is not None:
+        say(f"picture: {plot}")
+
+
+def _of_split(logs: list[LogFile], split: str | None, folder: str) -> list[LogFile]:
+    found = sorted({log.split for log in logs})
+    if split is None and len(found) > 1:
+        raise click.UsageError(f"there are logs of {', '.join(found)}: give --split")
+    logs = [log for log in logs if split in {None, log.split}]
+    if not logs:
+        what = "window_access_*.csv" if split is None else f"window_access_{split}_*.csv"
+        show_faults([FileNotFoundError(2, f"expected logs {what}, found none", folder)])
+    return logs
+
+
+def _covered(coverage: Coverage) -> dict[str, Any]:
+    windows, seen = len(coverage.counts), coverage.seen
+    return {
+        "windows": windows,
+        "read": seen,
+        "never read": windows - seen,
+        "coverage": f"{100 * seen / windows:.2f} %" if windows else "-",
+        "reads": coverage.reads,
+        "repeats": coverage.reads - seen,
+    }
+
+
+def draw(coverage: Coverage, name: str, out: str) -> None:
+    """Draw how many windows were read how often, and how often along the database."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
+    import numpy as np
+
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    often, along = figure.subplots(1, 2)
+    times = coverage.times()
+    often.bar(list(times), list(times.values()), color="#33658a")
+    often.set(xlabel="times read", ylabel="windows", title=f"{_covered(coverage)['coverage']} of windows were read")
+    often.xaxis.get_major_locator().set_params(integer=True)
+    edges = np.linspace(0, len(coverage.counts), min(_PLACES, len(coverage.counts)) + 1).astype(np.int64)
+    if len(edges) > 1:
+        means = np.add.reduceat(coverage.counts, edges[:-1], dtype=np.float64) / np.diff(edges)
+        along.step(edges, np.append(means, means[-1]), where="post", color="#33658a")
+    title = f"{coverage.reads:,} reads by {len(coverage.ranks)} ranks"
+    along.set(xlabel="window", ylabel="times read, on average", ylim=(0, None), title=title)
+    figure.suptitle(name)
+    for axes in (often, along):
+        axes.spines[["top", "right"]].set_visible(False)
+    try:
+        figure.savefig(out, dpi=150)
+    except ValueError as error:
+        raise click.UsageError(f"--plot {out}: {error}") from None
+
+
+def _echo_json(facts: dict[str, Any]) -> None:
+    import json
+
+    click.echo(json.dumps(facts))

@@ -1,0 +1,334 @@
+"""`seekset eden`, run as people run it: in a process of its own."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import seekset
+from eden_stores import read_windows, write_windows
+
+GENOMES = b">P__x-A-1__c1 first\nACGTACGTAC\nGTNN\n>P__x-B__c1\nGG\n>P__x-A-1__c2\nacgt\n"
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """`cli("build", "g.fa", ...)` runs `seekset eden` in tmp_path and gives what came out."""
+
+    def run(*words):
+        command = [sys.executable, "-m", "seekset", "eden", *map(str, words)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
+
+
+def table(text):
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def contents(path):
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT * FROM sequences ORDER BY rowid").fetchall()
+    connection.close()
+    return rows
+
+
+# --- build ------------------------------------------------------------------------------------------------------------
+
+
+def test_records_go_to_the_samples_that_their_ids_name(cli, write, tmp_path):
+    write(GENOMES, "g.fa")
+    done = cli("build", "g.fa", "-o", "dbs", "--parquet", "contigs.parquet")
+    assert (done.returncode, done.stderr) == (0, "seekset: table: contigs.parquet\n")
+    assert table(done.stdout) == [
+        ["sample", "contigs", "letters", "database"],
+        ["A.1", "2", "18", "dbs/A.1/glm_dataset_A.1.sqlite"],
+        ["B", "1", "2", "dbs/B/glm_dataset_B.sqlite"],
+    ]
+    assert contents(tmp_path / "dbs/A.1/glm_dataset_A.1.sqlite") == [
+        ("P__x-A-1__c1", "ACGTACGTACGTNN"),
+        ("P__x-A-1__c2", "acgt"),
+    ]
+    contigs = pl.read_parquet(tmp_path / "contigs.parquet")
+    assert contigs.rows() == [("P__x-A-1__c1", 14), ("P__x-A-1__c2", 4), ("P__x-B__c1", 2)]
+    assert contigs.schema == {"contig_id": pl.String, "length": pl.Int64}
+
+
+def test_one_sample_takes_all_records_whatever_their_ids(cli, write, tmp_path):
+    write(b">chr1\nACGT\n", "a.fa")
+    write(b">chr2\nAC\n", "b.fa")
+    facts = json.loads(cli("build", "a.fa", "b.fa", "-o", "dbs", "--sample", "human", "--json").stdout)
+    path = "dbs/human/glm_dataset_human.sqlite"
+    assert facts == {"samples": [{"sample": "human", "contigs": 2, "letters": 6, "database": path}], "tables": []}
+    assert contents(tmp_path / path) == [("chr1", "ACGT"), ("chr2", "AC")]
+
+
+def test_each_file_may_be_a_sample_and_ids_then_tell_it(cli, write, tmp_path):
+    write(b">chr1\nACGT\n", "E-coli-K12.fna")
+    write(b">chr1\nAC\n", "yeast.v2.fa")
+    done = cli("build", "E-coli-K12.fna", "yeast.v2.fa", "-o", "dbs", "--sample", "file")
+    assert [row[0] for row in table(done.stdout)[1:]] == ["E.coli.K12", "yeast.v2"]
+    ((contig, letters),) = contents(tmp_path / "dbs/E.coli.K12/glm_dataset_E.coli.K12.sqlite")
+    assert (contig, letters) == ("E-coli-K12__S-E.coli.K12__chr1", "ACGT")
+    assert seekset.extract_sample_id(contig) == "E.coli.K12"
+
+
+@pytest.mark.parametrize(
+    "files, words, message",
+    [
+        ({"g.fa": b">chr1\nA\n"}, (), "g.fa: the id 'chr1' names no sample"),
+        ({"g.fa": b">a__b-c/d__e\nA\n"}, (), "the sample id 'c/d' can't be the name of a folder"),
+        ({"g.fa": b">x\nA\n>x\nC\n"}, ("--sample", "s"), "sample 's': contig 'x' is there twice, in rows 0 and 1"),
+        ({"a__b.fa": b">x\nA\n"}, ("--sample", "file"), "its name can't be told from the id"),
+        ({"a.fa": b">x\nA\n", "a.fna": b">x\nA\n"}, ("--sample", "file"), "both give sample 'a'"),
+        ({}, ("missing.fa",), "missing.fa: No such file or directory"),
+    ],
+)
+def test_files_that_are_no_samples_are_named_and_leave_no_database(cli, write, tmp_path, files, words, message):
+    for name, content in files.items():
+        write(content, name)
+    done = cli("build", *files, *words, "-o", "dbs")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert list(tmp_path.glob("dbs/*/*")) == []
+
+
+def test_splits_are_parted_by_a_hash_that_other_contigs_do_not_change(cli, write, tmp_path):
+    write(b"".join(b">P__x-S__%d\nACGT\n" % k for k in range(400)), "g.fa")
+    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "t/all.parquet", "--splits", ".8,.1,.1").returncode == 0
+
+    def splits(folder):
+        names = ("train", "val", "test")
+        return {name: set(pl.read_parquet(tmp_path / folder / f"{name}_split.parquet")["contig_id"]) for name in names}
+
+    first = splits("t")
+    assert sum(map(len, first.values())) == 400 == len(set.union(*first.values()))
+    assert 280 < len(first["train"]) < 360
+    assert all(first.values())
+    write(b"".join(b">P__x-S__%d\nACGT\n" % k for k in range(300, 350)), "h.fa")
+    assert cli("build", "h.fa", "-o", "dbs2", "--parquet", "u/all.parquet", "--splits", ".8,.1,.1").returncode == 0
+    for name, ids in splits("u").items():
+        assert ids <= first[name]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--splits", ".9,.1"), *[("--parquet", "p", "--splits", s) for s in ("x", ".5,.6", "-1,1", ".1,.1,.1,.1", "")]],
+)
+def test_splits_that_can_not_be_meant_are_refused(cli, write, words):
+    write(GENOMES, "g.fa")
+    done = cli("build", "g.fa", "-o", "dbs", *words)
+    assert done.returncode == 2
+    assert "split" in done.stderr
+
+
+# --- precompute, validate ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def built(cli, write):
+    write(GENOMES, "g.fa")
+    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "contigs.parquet", "-q").stdout == ""
+
+
+def test_windows_are_precomputed_from_the_table(cli, built, tmp_path):
+    done = cli("precompute", "contigs.parquet", "train.sqlite", "--window-size", 6, "--stride", 4)
+    assert table(done.stdout) == [["database", "windows", "contigs", "too short"], ["train.sqlite", "5", "3", "0"]]
+    rows, _ = read_windows(tmp_path / "train.sqlite")
+    assert rows == [(0, "P__x-A-1__c1", 0), (1, "P__x-A-1__c1", 1), (2, "P__x-A-1__c1", 2), (3, "P__x-A-1__c2", 0), (4, "P__x-B__c1", 0)]  # fmt: skip # noqa: E501
+    words = ("--window-size", 6, "--stride", 4, "--window-min-length-threshold", 3, "--json")
+    facts = json.loads(cli("precompute", "contigs.parquet", "train.sqlite", *words).stdout)
+    assert facts == {"database": "train.sqlite", "windows": 4, "contigs": 2, "too short": 1}
+
+
+def test_wrong_tables_exit_with_1_and_wrong_words_with_2(cli, built):
+    done = cli("precompute", "contigs.parquet", "w.sqlite", "--id-column", "name")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "seekset: contigs.parquet: expected a column 'name', found contig_id, length\n",
+    )
+    assert cli("precompute", "contigs.parquet", "w.sqlite", "--stride", 0).returncode == 2
+
+
+def test_what_was_built_and_precomputed_is_valid(cli, built):
+    cli("precompute", "contigs.parquet", "train.sqlite", "--window-size", 6, "--stride", 4)
+    done = cli("validate", "dbs", "train.sqlite")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert table(done.stdout) == [
+        ["database", "windows", "contigs", "samples", "faults"],
+        ["train.sqlite", "5", "3", "2", "0"],
+    ]
+
+
+def test_every_kind_of_fault_is_told_and_the_exit_code_is_1(cli, built, tmp_path):
+    rows = [
+        ("P__x-A-1__c1", 0),
+        ("P__x-A-1__c1", 9),  # begins at letter 36 of 14
+        ("P__x-A-1__c2", 0),
+        ("P__x-A-1__c2", 0),  # twice
+        *[(f"P__x-B__missing{k}", 0) for k in range(8)],
+        ("P__x-C__c1", 0),
+        ("chr1", 0),
+    ]
+    metadata = {
+        "window_size": 6,
+        "stride": 4,
+        "window_min_length_threshold": 0,
+        "total_windows": 14,
+        "distinct_sequences": 99,
+    }
+    write_windows(tmp_path / "w.sqlite", rows, metadata)
+    done = cli("validate", "dbs", "w.sqlite")
+    assert done.returncode == 1
+    for line in (
+        "window 12: contig 'P__x-C__c1' names sample 'C', which has no database",
+        "window 13: contig 'chr1' names no sample",
+        "window 4: contig 'P__x-B__missing0' is not in dbs/B/glm_dataset_B.sqlite",
+        "… and 3 more like these",
+        "window 0: contig 'P__x-A-1__c1' has 14 letters, but its last window starts at letter 36",
+        "window 2: contig 'P__x-A-1__c2' has 4 letters, which give 1 windows, but there are 2",
+        "window 3 is number 0 of contig 'P__x-A-1__c2', but stands after number 0",
+        "distinct_sequences is 99, but there are 12",
+    ):
+        assert line in done.stdout.splitlines()
+    facts = json.loads(cli("validate", "dbs", "w.sqlite", "--json").stdout)
+    assert {fault["kind"]: fault["count"] for fault in facts["faults"]} == {
+        "sample without a database": 2,
+        "missing contig": 8,
+        "window beyond the end": 1,
+        "other number of windows": 1,
+        "numbering": 1,
+        "metadata": 1,
+    }
+
+
+def test_a_damaged_sample_database_is_a_fault_of_its_contigs(cli, built, tmp_path):
+    cli("precompute", "contigs.parquet", "train.sqlite", "--window-size", 6, "--stride", 4)
+    (tmp_path / "dbs/B/glm_dataset_B.sqlite").write_bytes(b"no database")
+    done = cli("validate", "dbs", "train.sqlite", "-q")
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "window 4: contig 'P__x-B__c1': dbs/B/glm_dataset_B.sqlite: whole file: expected a SQLite"
+    )
+
+
+def test_one_database_takes_contigs_whatever_their_ids(cli, write):
+    write(b">chr1\nACGT\n", "a.fa")
+    cli("build", "a.fa", "-o", "dbs", "--sample", "human", "--parquet", "c.parquet")
+    cli("precompute", "c.parquet", "w.sqlite")
+    assert cli("validate", "dbs", "w.sqlite").returncode == 0
+
+
+def test_a_folder_without_databases_is_told(cli, built, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = cli("validate", "empty", "train.sqlite")
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekset: No SQLite files in empty")
+    assert cli("validate", "dbs", "missing.sqlite").stderr == "seekset: missing.sqlite: No such file or directory\n"
+
+
+# --- stats ------------------------------------------------------------------------------------------------------------
+
+HEADS = "window_idx,sequence_id,sample_id,window_in_seq_idx,rank,access_ts\n"
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """`logs({"window_access_train_rank0_0123abcd.csv": [3, 4]})` writes logs that name these windows."""
+    write_windows(tmp_path / "train.sqlite", [("a", k) for k in range(10)])
+    (tmp_path / "logs").mkdir()
+
+    def logs(files):
+        for name, windows in files.items():
+            rows = "".join(f'{window},"a,""b",S,{window},0,17\n' for window in windows)
+            (tmp_path / "logs" / name).write_text(HEADS + rows)
+
+    return logs
+
+
+def test_coverage_is_counted_over_all_logs_and_for_each_rank(cli, logs):
+    logs(
+        {
+            "window_access_train_rank0_0123abcd.csv": [0, 2, 4],
+            "window_access_train_rank0_aaaaaaaa.csv": [0],
+            "window_access_train_rank10_bbbbbbbb.csv": [1, 0],
+            "notes.csv": [9],
+        }
+    )
+    done = cli("stats", "train.sqlite", "--log-dir", "logs")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert table(done.stdout) == [
+        ["windows", "read", "never read", "coverage", "reads", "repeats"],
+        ["10", "4", "6", "40.00 %", "6", "2"],
+        [""],
+        ["times read", "windows"],
+        ["0", "6"],
+        ["1", "3"],
+        ["3", "1"],
+        [""],
+        ["rank", "logs", "reads", "different windows"],
+        ["0", "2", "4", "3"],
+        ["10", "1", "2", "2"],
+    ]
+
+
+def test_a_last_line_that_was_cut_is_told_and_not_counted(cli, logs, tmp_path):
+    logs({"window_access_train_rank0_0123abcd.csv": [0, 2]})
+    path = tmp_path / "logs" / "window_access_train_rank0_0123abcd.csv"
+    path.write_text(path.read_text() + "7,a")
+    done = cli("stats", "train.sqlite", "--log-dir", "logs", "--json")
+    assert done.returncode == 0
+    assert done.stderr == f"seekset: logs/{path.name}: the last line was cut and is not counted\n"
+    facts = json.loads(done.stdout)
+    assert (facts["read"], facts["reads"], facts["times"]) == (2, 2, {"0": 8, "1": 2})
+
+
+def test_other_columns_are_allowed_and_their_order_does_not_matter(cli, logs, tmp_path):
+    logs({})
+    path = tmp_path / "logs" / "window_access_my_split_rank3_0123abcd.csv"
+    path.write_text("host,rank,window_idx\nx,3,5\n")
+    facts = json.loads(cli("stats", "train.sqlite", "--log-dir", "logs", "--json").stdout)
+    assert (facts["split"], facts["ranks"]) == ("my_split", [{"rank": 3, "files": 1, "reads": 1, "windows": 1}])
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (HEADS + "10,a,S,0,0,1\n", "line 2: window 10 is none of the database, which has 10"),
+        (HEADS + "1,a,S,0,0,1\nx,a,S,0,0,1\n", "line 3: expected the number of a window, found 'x,a,S,0,0,1'"),
+        (HEADS + "\n", "line 2: expected the number of a window, found ''"),
+        ("a,b\n1,2\n", "line 1: expected a column window_idx, found a, b"),
+    ],
+)
+def test_logs_that_are_none_are_named_with_their_line(cli, logs, tmp_path, content, message):
+    logs({})
+    (tmp_path / "logs" / "window_access_train_rank0_0123abcd.csv").write_text(content)
+    done = cli("stats", "train.sqlite", "--log-dir", "logs")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"seekset: logs/window_access_train_rank0_0123abcd.csv: {message}")
+
+
+def test_logs_of_several_splits_need_a_choice(cli, logs):
+    logs({f"window_access_{split}_rank0_0123abcd.csv": [1] for split in ("train", "val")})
+    done = cli("stats", "train.sqlite", "--log-dir", "logs")
+    assert done.returncode == 2
+    assert "there are logs of train, val: give --split" in done.stderr
+    assert cli("stats", "train.sqlite", "--log-dir", "logs", "--split", "val").returncode == 0
+    done = cli("stats", "train.sqlite", "--log-dir", "logs", "--split", "test")
+    assert (done.returncode, done.stderr) == (1, "seekset: logs: expected logs window_access_test_*.csv, found none\n")
+
+
+def test_a_picture_is_drawn(cli, logs, tmp_path):
+    logs({"window_access_train_rank0_0123abcd.csv": [0, 2, 2]})
+    done = cli("stats", "train.sqlite", "--log-dir", "logs", "--plot", "seen.png")
+    assert (done.returncode, done.stderr) == (0, "seekset: picture: seen.png\n")
+    assert (tmp_path / "seen.png").read_bytes().startswith(b"\x89PNG")
+    assert cli("stats", "train.sqlite", "--log-dir", "logs", "--plot", "seen.xyz").returncode == 2
+
+
+def test_a_command_is_helped_without_the_extension(cli):
+    for name in ("build", "precompute", "validate", "stats"):
+        assert cli(name, "--help").returncode == 0
