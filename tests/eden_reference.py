@@ -28,7 +28,7 @@ def windows_of(samples, window, stride, threshold=0):
     ]
 
 
-def write_windows(path, samples, window, stride, threshold=0, **metadata):
+def write_windows(path, samples, window, stride, threshold=0, /, **metadata):
     """A window database; a keyword of None leaves a key of the metadata out, any other replaces it."""
     rows = windows_of(samples, window, stride, threshold)
     keys = {"window_size": window, "stride": stride, "window_min_length_threshold": threshold}

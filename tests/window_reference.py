@@ -1,5 +1,7 @@
 """What windows are, written down a second time, plainly: the reference that the tests compare with."""
 
+import random
+
 COMPLEMENT = str.maketrans("ACGTUNacgtun", "TGCAANtgcaan")
 BOS, EOS, PAD, SEP = 2, 0, 1, 3
 
@@ -39,6 +41,11 @@ def item(letters, window, *, header=(BOS,), footer=(EOS,), special=(BOS, EOS, PA
         if letter in ignored and at + len(header) > 0:
             mask[at + len(header) - 1] = 0.0
     return {"tokens": tokens, "labels": labels, "loss_mask": mask, "position_ids": list(range(window))}
+
+
+def letters(count, seed=0):
+    """So many letters, of which no few that follow each other come twice."""
+    return "".join(random.Random(seed).choices("ACGT", k=count))
 
 
 def fasta(contigs, width=60):

@@ -39,6 +39,12 @@ class _Resumable(HasEpoch, Sampler[_T]):
     """What both samplers share: a rank's places, one after another, and how far they were handed out."""
 
     def __init__(self, data: Sized, even: Even, world: World | None, **setting: Any) -> None:
+        if isinstance(data, Sampler):
+            # Trainers that put a sampler of their own around one would share out what is a rank's share already.
+            raise TypeError(
+                f"{type(self).__name__} takes a dataset and shares it out over ranks itself, but was given a "
+                f"{type(data).__name__}; with Lightning, give Trainer(use_distributed_sampler=False)"
+            )
         world = detect() if world is None else world
         self._share = Share(len(data), World(world.rank, world.size), even)
         setting |= {"rows": len(data), "world_size": world.size, "even": even}
@@ -136,6 +142,11 @@ class ResumableBatchSampler(_Resumable[list[int]]):
         super().__init__(data, even, world, batch_size=batch_size, drop_last=drop_last)
         self.batch_size = batch_size
         self.drop_last = drop_last
+
+    @property
+    def sampler(self) -> ResumableBatchSampler:
+        """Itself: this is where trainers look for whom to tell of an epoch."""
+        return self
 
     def _count(self, share: Share) -> int:
         whole, rest = divmod(len(share), self.batch_size)

@@ -1,5 +1,7 @@
 """Sharded Eden's data module in a real Trainer: shuffled, stopped in the middle of an epoch, resumed."""
 
+import json
+import sys
 import warnings
 
 import pytest
@@ -8,6 +10,7 @@ import torch
 from eden_reference import windows_of, write_samples, write_windows
 from seekset import MismatchError, SeeksetWarning
 from seekset.datasets import ShardedEdenDataModule
+from window_reference import letters
 
 WINDOW, STRIDE, MICRO = 16, 9, 2
 
@@ -50,8 +53,7 @@ class Model(lightning.LightningModule):
 
 @pytest.fixture
 def data(tmp_path):
-    letters = "".join("ACGT"[(number * number + number // 3) % 4] for number in range(260))
-    samples = {"A": {"x__y-A__1": letters}, "B": {"x__y-B__1": "GG", "x__y-B__2": "ACCCA"}}
+    samples = {"A": {"x__y-A__1": letters(260)}, "B": {"x__y-B__1": "GG", "x__y-B__2": "ACCCA"}}
     write_samples(tmp_path / "dbs", samples)
     paths = [write_windows(tmp_path / f"{split}.sqlite", samples, WINDOW, STRIDE) for split in ("train", "val", "test")]
 
@@ -142,6 +144,65 @@ def test_ranks_share_out_training_windows_evenly(data, monkeypatch):
     assert len(seen[0]) == len(seen[1])
     assert not set(seen[0]) & set(seen[1])
     assert len(seen[0]) + len(seen[1]) >= data.windows - 2 * MICRO - 1
+
+
+def test_a_sampler_around_the_sampler_is_refused(data):
+    from seekset.loading import ResumableBatchSampler
+
+    module = data()
+    module.setup("fit")
+    sampler = module.train_dataloader().batch_sampler
+    with pytest.raises(TypeError, match=r"Trainer\(use_distributed_sampler=False\)"):
+        ResumableBatchSampler(sampler, batch_size=2, drop_last=True)
+
+
+class Seen(lightning.pytorch.callbacks.Callback):
+    """Writes down what each rank saw."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def on_train_end(self, trainer, pl_module):
+        (self.folder / f"seen{trainer.global_rank}.json").write_text(json.dumps(pl_module.seen))
+
+
+def test_ranks_of_a_real_trainer_see_other_windows(data, tmp_path, run):
+    """Two processes under DDP, in a program of its own, because a test runner's can't be started twice."""
+    run(
+        f"""
+        import json, sys, warnings
+        sys.path[:0] = {[str(folder) for folder in sys.path if "tests" in folder]!r}
+        warnings.simplefilter("ignore")
+        import lightning
+        from pathlib import Path
+        from seekset import MismatchError
+        from seekset.datasets import ShardedEdenDataModule
+        from test_lightning import Model, Seen
+
+        def module():
+            return ShardedEdenDataModule(
+                "dbs", "train.sqlite", seq_length=16, stride=9, micro_batch_size=2, global_batch_size=4, num_workers=0
+            )
+
+        def trainer(**options):
+            return lightning.Trainer(
+                accelerator="cpu", devices=2, strategy="ddp_spawn", max_epochs=1, logger=False, barebones=False,
+                enable_checkpointing=False, enable_progress_bar=False, callbacks=[Seen(Path("."))], **options
+            )
+
+        if __name__ == "__main__":
+            trainer(use_distributed_sampler=False).fit(Model(), datamodule=module())
+            try:
+                trainer().fit(Model(), datamodule=module())
+            except Exception as error:
+                assert "use_distributed_sampler=False" in str(error), error
+            else:
+                raise AssertionError("a sampler around the sampler was not refused")
+        """
+    )
+    first, second = (json.loads((tmp_path / f"seen{rank}.json").read_text()) for rank in range(2))
+    assert len(first) == len(second) == data.windows // 2 // MICRO * MICRO
+    assert not set(map(tuple, first)) & set(map(tuple, second))
 
 
 def test_splits_that_were_not_given_have_no_loader(tmp_path, data):

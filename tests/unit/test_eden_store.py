@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.eden_stores import SCHEMA, fetch, gather, letters_of, write_sample
 
 import seekset
 from eden_stores import SCHEMA, fetch, gather, letters_of, write_sample

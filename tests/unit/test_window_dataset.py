@@ -15,7 +15,7 @@ from conformance import Conformance
 from seekset import MismatchError, TokenTable
 from seekset.datasets import Stream, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
-from window_reference import BOS, EOS, PAD, as_lists, fasta, item, reverse_complement, spans
+from window_reference import BOS, EOS, PAD, as_lists, fasta, item, letters, reverse_complement, spans
 
 CONTIGS = {"chr1": "ACGTTGCAAC" * 4, "chr2": "GGatTTACAN", "tiny": "AC", "chrM": "ACGnN" * 5}
 
@@ -220,8 +220,7 @@ def _key(found):
 
 @pytest.fixture
 def conformance(write):
-    letters = ["ACGT"[(number * number + number // 3) % 4] for number in range(90)]
-    return Conformance(partial(_make, write(fasta({"a": "".join(letters), "b": "ACC", "c": "TTG"}))), _key)
+    return Conformance(partial(_make, write(fasta({"a": letters(90), "b": "ACC", "c": "TTG"}))), _key)
 
 
 @pytest.mark.parametrize(

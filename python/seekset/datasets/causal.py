@@ -16,55 +16,76 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CausalBatch", "CausalItems", "attention_mask"]
+__all__ = ["CausalBatch", "CausalItems", "attention_mask", "narrowed"]
 
 
 class CausalBatch(dict[str, Any]):
-    """A batch by name. Tokens and labels are views of rows that are one token longer.
+    """A batch by name, which others may rebuild as they rebuild any dict.
 
-    From a worker it goes to its loader as those rows, in the smallest numbers that hold them, and what follows from
-    them is made again there: an eightieth of what the tensors would take.
+    One that was made by :meth:`of`, and not changed since, goes from a worker to its loader as rows of tokens in the
+    smallest numbers that hold them, and a bit for each label: an eightieth part of its tensors.
 
-    Args:
-        rows: Tokens, with one more column than the items have, which is padding.
-        uncounted: Ids whose labels don't count.
-        ignored: Further labels that don't count, one flag for each label.
-        more: Whether items have an attention mask, too.
+    >>> batch = CausalBatch.of(np.array([[2, 65, 67, 0, 1]]), [0, 1, 2, 3])
+    >>> batch["tokens"], batch["labels"], batch["loss_mask"]
+    (tensor([[ 2, 65, 67,  0]]), tensor([[65, 67,  0,  1]]), tensor([[1., 1., 0., 0.]]))
     """
 
-    def __init__(
-        self,
+    _made: tuple[NDArray[Any], dict[str, torch.Tensor]] | None = None
+
+    @classmethod
+    def of(
+        cls,
         rows: NDArray[Any],
         uncounted: Sequence[int],
         ignored: NDArray[np.bool_] | None = None,
         *,
         with_attention: bool = False,
-    ) -> None:
-        super().__init__()
-        self._sent = (rows, tuple(uncounted), ignored, with_attention)
-        tokens = torch.from_numpy(rows)
+    ) -> CausalBatch:
+        """The batch of rows of tokens.
+
+        Args:
+            rows: Tokens, with one more column than the items have, which is padding. Tokens and labels are views of it.
+            uncounted: Ids whose labels don't count.
+            ignored: Further labels that don't count, one flag for each label.
+            with_attention: Whether items have an attention mask, too.
+        """
         mask = _core.loss_mask(rows, list(uncounted))
         if ignored is not None:
             mask[ignored] = 0
-        count, length = mask.shape
-        self["tokens"], self["labels"] = tokens[:, :-1], tokens[:, 1:]
-        self["loss_mask"] = torch.from_numpy(mask)
-        self["position_ids"] = _positions(length).expand(count, length)
+        return cls._of(rows, mask, with_attention=with_attention)
+
+    @classmethod
+    def _of(cls, rows: NDArray[Any], mask: NDArray[np.float32], *, with_attention: bool) -> CausalBatch:
+        tokens, (count, length) = torch.from_numpy(rows), mask.shape
+        values = {"tokens": tokens[:, :-1], "labels": tokens[:, 1:], "loss_mask": torch.from_numpy(mask)}
+        values["position_ids"] = _positions(length).expand(count, length)
         if with_attention:
-            self["attention_mask"] = attention_mask(length).expand(count, 1, length, length)
+            values["attention_mask"] = attention_mask(length).expand(count, 1, length, length)
+        batch = cls(values)
+        batch._made = (rows, values)
+        return batch
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rows, uncounted, ignored, with_attention = self._sent
-        narrow = np.min_scalar_type(int(rows.max(initial=0))) if rows.size and rows.min() >= 0 else rows.dtype
-        bits = None if ignored is None else np.packbits(ignored, axis=1)
-        return _received, (rows.astype(narrow, copy=False), rows.dtype.str, uncounted, bits, with_attention)
+        if self._made is None or self.keys() != self._made[1].keys() or not self._is_as_made(self._made[1]):
+            return type(self), (dict(self),)
+        rows, mask = self._made[0], self["loss_mask"].numpy()
+        return _received, (*narrowed(rows), np.packbits(mask == 1, axis=1), "attention_mask" in self)
+
+    def _is_as_made(self, values: dict[str, torch.Tensor]) -> bool:
+        mask = values["loss_mask"]
+        return all(self[name] is value for name, value in values.items()) and bool(((mask == 0) | (mask == 1)).all())
 
 
-def _received(
-    rows: NDArray[Any], dtype: str, uncounted: tuple[int, ...], bits: NDArray[np.uint8] | None, with_attention: bool
-) -> CausalBatch:
-    ignored = None if bits is None else np.unpackbits(bits, axis=1, count=rows.shape[1] - 1).astype(np.bool_)
-    return CausalBatch(rows.astype(dtype), uncounted, ignored, with_attention=with_attention)
+def _received(rows: NDArray[Any], dtype: str, bits: NDArray[np.uint8], with_attention: bool) -> CausalBatch:
+    mask = np.unpackbits(bits, axis=1, count=rows.shape[1] - 1).astype(np.float32)
+    return CausalBatch._of(rows.astype(dtype), mask, with_attention=with_attention)  # noqa: SLF001 (the same class)
+
+
+def narrowed(values: NDArray[Any]) -> tuple[NDArray[Any], str]:
+    """Whole numbers in the smallest kind that holds them, and the kind they are of."""
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    kind = np.result_type(np.min_scalar_type(least), np.min_scalar_type(most))
+    return values.astype(kind if kind.kind in "iu" else values.dtype, copy=False), values.dtype.str
 
 
 class CausalItems(Columns):

@@ -200,7 +200,7 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         if self._log is not None:
             samples = (self._sample(contig) for contig in contigs)
             self._log.write(zip(windows.tolist(), contigs, samples, numbers.tolist(), strict=True))
-        return CausalItems(CausalBatch(rows, self._uncounted, with_attention=self.create_attention_mask))
+        return CausalItems(CausalBatch.of(rows, self._uncounted, with_attention=self.create_attention_mask))
 
     def _sample(self, contig: str) -> str:
         if len(self._numbers) == 1:

@@ -165,6 +165,11 @@ class ShardedEdenDataModule(LightningDataModule):
             )
         wanted = self.accumulate_grad_batches
         trainer = self.trainer
+        if trainer is not None and trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:  # noqa: SLF001 (it is public nowhere)
+            raise MismatchError(
+                "sampler mismatch: windows are shared out over ranks already, in an order that can be resumed; give "
+                "Trainer(use_distributed_sampler=False)"
+            )
         if trainer is not None and trainer.accumulate_grad_batches != wanted:
             warnings.warn(
                 f"a global batch of {self.global_batch_size} needs Trainer(accumulate_grad_batches={wanted}), but the "

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from seekset import _core
 from seekset._core import Permutation
+from seekset.datasets.causal import narrowed
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.stream import Stream
@@ -31,19 +32,24 @@ _PLANNED_AT_ONCE = 16
 
 
 class PackedWindowBatch(dict[str, Any]):
-    """A batch by name. From a worker it goes to its loader as tokens in the smallest numbers that hold them."""
+    """A batch by name, which others may rebuild as they rebuild any dict.
 
-    def __init__(
-        self,
+    One that is as it was made goes from a worker to its loader as tokens in the smallest numbers that hold them.
+    """
+
+    _made: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+
+    @classmethod
+    def of(
+        cls,
         tokens: NDArray[Any],
         ends: NDArray[np.int32],
         windows: NDArray[np.int64],
         pad: int,
         uncounted: Sequence[int],
         ignored: NDArray[np.bool_] | None,
-    ) -> None:
-        super().__init__()
-        self._sent = (tokens, ends, windows, pad, uncounted, ignored)
+    ) -> PackedWindowBatch:
+        """The batch of windows that end here among the tokens; ``ignored`` flags tokens that don't count as labels."""
         # One more in front, which stands for no label.
         labels = np.full((1, len(tokens) + 1), pad, dtype=tokens.dtype)
         labels[0, 1:-1] = tokens[1:]
@@ -55,17 +61,19 @@ class PackedWindowBatch(dict[str, Any]):
         positions = np.arange(len(tokens)) - np.repeat(ends[:-1].astype(np.int64), lengths)
         arrays = {"tokens": tokens, "labels": labels[0, 1:], "loss_mask": mask, "position_ids": positions}
         arrays |= {"cu_seqlens": ends, "windows": windows}
-        self.update((name, torch.from_numpy(array)) for name, array in arrays.items())
-        self["max_seqlen"] = int(lengths.max(initial=0))
+        values: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        batch = cls(**values, max_seqlen=int(lengths.max(initial=0)))
+        batch._made = ((ends, windows, pad, uncounted, ignored), values)
+        return batch
 
     def __reduce__(self) -> tuple[Any, ...]:
-        tokens, *rest = self._sent
-        narrow = np.min_scalar_type(int(tokens.max(initial=0)))
-        return _received, (tokens.astype(narrow, copy=False), tokens.dtype.str, *rest)
+        if self._made is None or any(self.get(name) is not value for name, value in self._made[1].items()):
+            return type(self), (dict(self),)
+        return _received, (*narrowed(self["tokens"].numpy()), *self._made[0])
 
 
 def _received(tokens: NDArray[Any], dtype: str, *rest: Any) -> PackedWindowBatch:
-    return PackedWindowBatch(tokens.astype(dtype), *rest)
+    return PackedWindowBatch.of(tokens.astype(dtype), *rest)
 
 
 class _Lengths:
@@ -153,7 +161,7 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
         tokens, flags = windows.gather(spans, None)
         specials = windows.plan.window - windows.plan.content
         ends = np.concatenate([[0], np.cumsum(spans.letters + specials)]).astype(np.int32)
-        return PackedWindowBatch(tokens, ends, numbers, windows.tokens.pad or 0, windows.uncounted, flags)
+        return PackedWindowBatch.of(tokens, ends, numbers, windows.tokens.pad or 0, windows.uncounted, flags)
 
 
 class PackedWindows(Stream[dict[str, Any]]):

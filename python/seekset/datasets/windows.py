@@ -170,7 +170,7 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
         refuse_cuda_in_worker()
         # One column more, which is padding: labels are one place on.
         rows, flags = self.gather(self._spans(places, epoch), self.plan.window + 1)
-        return CausalItems(CausalBatch(rows, self.uncounted, None if flags is None else flags[:, 1:]))
+        return CausalItems(CausalBatch.of(rows, self.uncounted, None if flags is None else flags[:, 1:]))
 
     def packed(
         self, max_tokens: int | None = None, *, even: Even = "none", world: World | None = None
