@@ -13,6 +13,7 @@ import report
 import sequence_batches
 import tfrecord_examples
 import tfrecord_index
+import windows
 from contest import DisagreementError, NotColdError, Row
 
 
@@ -23,7 +24,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
     """Hold the contests and print their results; after a full run of all, write benches/results.md."""
     size = data.QUICK if quick else data.FULL
     _prepare(size)
-    suites = (fasta, sequence_batches, tfrecord_index, tfrecord_examples)
+    suites = (fasta, sequence_batches, windows, tfrecord_index, tfrecord_examples)
     contests = {name: held for suite in suites for name, held in suite.contests(size).items()}
     if unknown := set(only) - set(contests):
         raise click.UsageError(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(contests)}")
