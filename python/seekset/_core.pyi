@@ -20,6 +20,7 @@ __all__ = [
     "TFRecordWriter",
     "TokenTable",
     "View",
+    "are_token_positions",
     "count_fasta",
     "decode_example",
     "decode_examples",
@@ -31,6 +32,7 @@ __all__ = [
     "faidx",
     "index_tfrecord_stream",
     "infer_features",
+    "narrowed",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",
@@ -39,6 +41,8 @@ __all__ = [
     "tfrecord_entries",
     "tfrecord_index_text",
     "threads",
+    "token_positions",
+    "widened",
     "write_tfrecord_index",
 ]
 
@@ -388,3 +392,7 @@ def write_tfrecord_index(
     verify: str | None = ...,
     progress: Callable[[int, int], object] | None = None,
 ) -> int: ...
+def are_token_positions(ends: NDArray[np.int32], found: NDArray[np.int64]) -> bool: ...
+def narrowed(numbers: NDArray[np.int64]) -> tuple[bytes, int]: ...
+def token_positions(ends: NDArray[np.int32]) -> NDArray[np.int64]: ...
+def widened(content: bytes, width: int) -> NDArray[np.int64]: ...

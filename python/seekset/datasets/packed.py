@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from seekset.datasets.batch import PackedBatch
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.order import Order
 from seekset.datasets.stream import Stream, of_rank
@@ -39,21 +40,6 @@ _DEFAULTS = {"max_tokens": 16384, "max_length": 1022, "overflow": "truncate", "o
 
 # Places are turned into rows for some batches at a time; letters are gathered batch by batch.
 _PLANNED_AT_ONCE = 16
-
-
-class PackedBatch(dict[str, Any]):
-    """A batch by name. From a worker it goes to its loader as bytes: torch would make a connection for each tensor."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        arrays = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in self.items()}
-        return _received, (arrays,)
-
-
-def _received(arrays: dict[str, Any]) -> PackedBatch:
-    tensors = (
-        (name, torch.from_numpy(value) if isinstance(value, np.ndarray) else value) for name, value in arrays.items()
-    )
-    return PackedBatch(tensors)
 
 
 class PackedBatches(Dataset[dict[str, Any]]):

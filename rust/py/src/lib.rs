@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod batch;
 mod encoding;
 mod errors;
 mod example;
@@ -26,6 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::batch::{are_token_positions, narrowed, token_positions, widened};
     #[pymodule_export]
     use crate::encoding::{encode_example, encode_sequence_example};
     #[pymodule_export]
