@@ -13,7 +13,7 @@ import report
 import sequence_batches
 import tfrecord_examples
 import tfrecord_index
-from contest import DisagreementError, NotColdError, Row
+from contest import DisagreementError, NotColdError, Row, apart
 
 
 @click.command()
@@ -41,7 +41,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
 def _prepare(size: data.Size) -> None:
     start = time.perf_counter()
     data.make(size)
-    peers.make_indexes(size)
+    apart(peers.make_indexes, size)
     click.echo(f"data and the peers' indexes: {time.perf_counter() - start:.0f} s", err=True)
 
 
