@@ -10,11 +10,12 @@ use pyo3::types::PyBytes;
 #[pyfunction]
 pub fn narrowed<'py>(py: Python<'py>, numbers: PyReadonlyArray1<'py, i64>) -> PyResult<(Bound<'py, PyBytes>, usize)> {
     let numbers = numbers.as_slice()?;
-    let (least, most) = numbers.iter().fold((0, 0), |(least, most), &n| (n.min(least), n.max(most)));
-    let width = match (least, most) {
-        (0, 0..=0xff) => 1,
-        (0, 0..=0xffff) => 2,
-        _ if i32::try_from(least).is_ok() && i32::try_from(most).is_ok() => 4,
+    // All bits that any of them has: no branch, so that many numbers are looked at at a time.
+    let bits = numbers.iter().fold(0, |bits, &n| bits | n.cast_unsigned());
+    let width = match bits {
+        0..=0xff => 1,
+        0..=0xffff => 2,
+        _ if numbers.iter().all(|&n| i32::try_from(n).is_ok()) => 4,
         _ => 8,
     };
     let content = PyBytes::new_with(py, numbers.len() * width, |out| {
@@ -59,15 +60,11 @@ pub fn token_positions<'py>(py: Python<'py>, ends: PyReadonlyArray1<'py, i32>) -
 /// Whether [`token_positions`] of `ends` are these.
 #[pyfunction]
 pub fn are_token_positions(ends: PyReadonlyArray1<'_, i32>, found: PyReadonlyArray1<'_, i64>) -> PyResult<bool> {
-    let (ends, found) = (ends.as_slice()?, found.as_slice()?);
-    let mut rest = found;
-    for span in ends.windows(2) {
-        let Some((own, after)) =
-            usize::try_from(i64::from(span[1]) - i64::from(span[0])).ok().and_then(|n| rest.split_at_checked(n))
-        else {
-            return Ok(false);
-        };
-        if !own.iter().zip(0..).all(|(&place, expected)| place == expected) {
+    let mut rest = found.as_slice()?;
+    for span in ends.as_slice()?.windows(2) {
+        let length = usize::try_from(i64::from(span[1]) - i64::from(span[0])).ok();
+        let Some((own, after)) = length.and_then(|length| rest.split_at_checked(length)) else { return Ok(false) };
+        if own.iter().zip(0..).fold(0, |differing, (&place, expected)| differing | (place ^ expected)) != 0 {
             return Ok(false);
         }
         rest = after;
