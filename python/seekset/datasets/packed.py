@@ -207,6 +207,8 @@ class PackedDataset(Stream[dict[str, Any]]):
         if table is None:
             raise TypeError("tokens must be a table's name or a TokenTable, not None")
         planned = _plan(plan, opened, tokens=table, specials=specials, **rules)
+        if plan is None:
+            planned.tell_of_cuts(stacklevel=3)
         if planned.layout == "padded" and table.pad is None:
             raise MismatchError(f"{table!r} has no pad id, which padded batches need")
         batches = PackedBatches(
@@ -294,7 +296,7 @@ def _plan(
     **rules: Any,
 ) -> Plan:
     if plan is None:
-        return Plan.create(index, tokens=tokens, specials=specials, **rules)
+        return Plan.silently(index, tokens=tokens, specials=specials, **rules)
     if given := [name for name, rule in rules.items() if rule != _DEFAULTS[name]]:
         raise ValueError(f"a plan has rules of its own: {', '.join(given)} can't be given with it")
     if isinstance(plan, Plan):
