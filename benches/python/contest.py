@@ -7,9 +7,10 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 REPEATS = 3
 
@@ -23,6 +24,8 @@ _PROCESSES = multiprocessing.get_context("spawn")
 WARM = "Warm page cache"
 
 Answers = dict[str, str]
+
+_T = TypeVar("_T")
 
 
 def _nothing() -> None:
@@ -106,6 +109,12 @@ class DisagreementError(Exception):
 
 class NotColdError(Exception):
     """A file could not be dropped from the page cache, so that nothing cold can be measured."""
+
+
+def apart(work: Callable[..., _T], *arguments: Any) -> _T:
+    """What some work gives, done in a process of its own: what the driver maps could not be dropped from the cache."""
+    with ProcessPoolExecutor(1, mp_context=_PROCESSES) as process:
+        return process.submit(work, *arguments).result()
 
 
 def digest(*parts: bytes | memoryview) -> str:

@@ -58,6 +58,11 @@ FULL = Size(BENCHES / "data" / "full", 2_000_000, 20, 49_180_327, 20_000, 100_00
 QUICK = Size(BENCHES / "data" / "quick", 100_000, 20, 2_459_017, 2_000, 5_000, 1_000)
 
 
+def spaced(number: int) -> str:
+    """A number in groups of three digits, as titles show it."""
+    return f"{number:,}".replace(",", " ")
+
+
 def make(size: Size) -> None:
     """Write the files of ``size`` that are not there yet."""
     assert len(_RESIDUES) == len(_BASES) == 256, "one letter for each value of a byte"

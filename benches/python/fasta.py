@@ -10,15 +10,15 @@ import numpy as np
 import fasta_index as index
 import fasta_read as read
 import fasta_scan
-from contest import Contest, Contestant, Row, hold
-from data import Size
+from contest import Contest, Contestant, Row, apart, hold
+from data import Size, spaced
 
 _SEED = 7
 
 
 def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
     """All of them by name, in the order of the report, to be held when they are called."""
-    rows, names, windows = _wanted(size)
+    rows, names, windows = apart(_wanted, size)
     held = {
         "index-proteins": index_of_proteins(size),
         "index-genome": index_of_genome(size),
@@ -50,7 +50,7 @@ def index_of_proteins(size: Size) -> Contest:
     """The ``.fai`` of many short records."""
     path = size.proteins_path
     return Contest(
-        f"Index {_count(size.proteins)} proteins",
+        f"Index {spaced(size.proteins)} proteins",
         [
             Contestant("seekset", partial(index.seekset_fai, path)),
             Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path), goal=20),
@@ -97,7 +97,7 @@ def one_by_one(size: Size, names: list[str]) -> Contest:
     task = partial(read.read_by_name, path=size.proteins_path)
     peers = (("pyfaidx", 5), ("pysam", None), ("pyfastx", None))
     return Contest(
-        f"One record by name, of {_count(len(names))} calls",
+        f"One record by name, of {spaced(len(names))} calls",
         [
             Contestant("seekset", partial(task, "seekset", names=names)),
             *(Contestant(who, partial(task, who, names=names), goal) for who, goal in peers),
@@ -111,7 +111,7 @@ def gathered_letters(size: Size, rows: np.ndarray, names: list[str]) -> Contest:
     path = size.proteins_path
     gather = partial(read.seekset_gather, path)
     return Contest(
-        f"{_count(len(rows))} random proteins in one call, as bytes",
+        f"{spaced(len(rows))} random proteins in one call, as bytes",
         [
             Contestant("seekset", partial(gather, rows)),
             Contestant("pysam, loop", partial(read.pysam_loop, path, names), goal=100),
@@ -128,7 +128,7 @@ def gathered_tokens(size: Size, rows: np.ndarray, names: list[str]) -> Contest:
     path = size.proteins_path
     gather = partial(read.seekset_gather, path, esm=True)
     return Contest(
-        f"{_count(len(rows))} random proteins in one call, as ESM tokens (uint8)",
+        f"{spaced(len(rows))} random proteins in one call, as ESM tokens (uint8)",
         [
             Contestant("seekset", partial(gather, rows)),
             Contestant("pysam, loop without tokens", partial(read.pysam_loop, path, names, esm=True), goal=60),
@@ -143,7 +143,7 @@ def window_letters(size: Size, windows: read.Windows) -> Contest:
     """Windows of a genome as letters."""
     path = size.genome_path
     return Contest(
-        f"One window of {_count(read.WINDOW)} bases, of {_count(size.windows)}, as bytes",
+        f"One window of {spaced(read.WINDOW)} bases, of {spaced(size.windows)}, as bytes",
         [
             Contestant("seekset", partial(read.seekset_windows, path, windows)),
             Contestant("pysam", partial(read.pysam_windows, path, windows)),
@@ -158,7 +158,7 @@ def window_tokens(size: Size, windows: read.Windows) -> Contest:
     """Windows of a genome as token ids."""
     path = size.genome_path
     return Contest(
-        f"One window of {_count(read.WINDOW)} bases, of {_count(size.windows)}, as tokens (int64)",
+        f"One window of {spaced(read.WINDOW)} bases, of {spaced(size.windows)}, as tokens (int64)",
         [
             Contestant("seekset", partial(read.seekset_windows, path, windows, dna=True)),
             Contestant("pysam and numpy table", partial(read.pysam_windows_tokens, path, windows)),
@@ -171,7 +171,7 @@ def cold_index(size: Size) -> Contest:
     """The index of many short records, of a file that lies on the disk only."""
     path = size.proteins_path
     return Contest(
-        f"Index {_count(size.proteins)} proteins",
+        f"Index {spaced(size.proteins)} proteins",
         [
             Contestant("seekset", partial(index.seekset_fai, path, cold=True)),
             Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path, cold=True)),
@@ -181,7 +181,3 @@ def cold_index(size: Size) -> Contest:
         fresh=True,  # what another process maps can't be dropped
         section="Cold page cache",
     )
-
-
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", " ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from contest import Answers, NotColdError, Task, digest
+
+# Pages that a process had mapped until a moment ago, or that are being read ahead, are not dropped at the first try.
+_TRIES, _PAUSE = 50, 0.1
 
 
 def seekset_fai(path: Path, threads: int | None = None, *, cold: bool = False) -> Task:
@@ -100,14 +104,14 @@ def _remove_and_drop(index: Path, path: Path) -> None:
     """Remove the index, and have the file itself read from the disk next time."""
     index.unlink(missing_ok=True)
     with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        middle = path.stat().st_size // 2
-        try:
-            still_there = os.preadv(file.fileno(), [bytearray(1)], middle, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return
-    if still_there:
-        raise NotColdError(f"{path.name} stays in the page cache")
+        for _ in range(_TRIES):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            try:
+                os.preadv(file.fileno(), [bytearray(1)], path.stat().st_size // 2, os.RWF_NOWAIT)
+            except BlockingIOError:
+                return
+            time.sleep(_PAUSE)
+    raise NotColdError(f"{path.name} stays in the page cache")
 
 
 def _fai_answers(fai: Path) -> Answers:

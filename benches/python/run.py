@@ -14,7 +14,7 @@ import sequence_batches
 import tfrecord_examples
 import tfrecord_index
 import windows
-from contest import DisagreementError, NotColdError, Row
+from contest import DisagreementError, NotColdError, Row, apart
 
 
 @click.command()
@@ -42,7 +42,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
 def _prepare(size: data.Size) -> None:
     start = time.perf_counter()
     data.make(size)
-    peers.make_indexes(size)
+    apart(peers.make_indexes, size)
     click.echo(f"data and the peers' indexes: {time.perf_counter() - start:.0f} s", err=True)
 
 

@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 import data
-from contest import Answers, Contest, Contestant, Row, Task, Times, digest, hold
+from contest import Answers, Contest, Contestant, Row, Task, Times, apart, digest, hold
 
 _SEED = 5
 _MAX_TOKENS = 16_384
 _MAX_LENGTH = 1_022
 _BUFFER = 1_000
+_FILES = 500
 
 Sequence = tuple[str, np.ndarray]
 
 
 def contests(size: data.Size) -> dict[str, Callable[[], list[Row]]]:
     """All of them by name, to be held when they are called."""
-    path = _made(size)
-    count = f"{size.batch:,} proteins".replace(",", " ")
+    path, many = apart(_made, size), apart(_made_many, size)
+    count = f"{data.spaced(size.batch)} proteins"
     held = {f"batches-{workers}": _batches(path, count, workers) for workers in (0, 1, 2)}
+    held["batches-files"] = _batches_of_files(many, count)
     held |= {"sequence-index": _index_built(size), "sequence-index-open": _index_opened(size)}
     return {**{name: partial(hold, contest) for name, contest in held.items()}, "plan": partial(_planned, size)}
 
@@ -42,18 +44,47 @@ def _made(size: data.Size) -> Path:
     return path
 
 
+def _made_many(size: data.Size) -> Path:
+    """The index of as many proteins in many files, and what pysam needs to read them."""
+    import pysam
+
+    import seekset
+
+    folder = size.folder / "many"
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(_SEED)
+    paths = []
+    for number, of_file in enumerate(np.array_split(np.arange(size.batch), _FILES)):
+        paths.append(folder / f"part-{number:03}.fa")
+        content = data.proteins(rng, of_file)
+        if not paths[-1].exists():
+            data.write(paths[-1], [content])
+            pysam.faidx(str(paths[-1]))
+    return seekset.create_sequence_index(paths, folder / "all.sidx")
+
+
+def _batches_of_files(index: Path, count: str) -> Contest:
+    return Contest(
+        f"{count} of {_FILES} files to packed batches of {data.spaced(_MAX_TOKENS)} tokens (int64), in one process",
+        [
+            Contestant("seekset", partial(_seekset, index, 0)),
+            Contestant("pysam and numpy, the same plan, all files open", partial(_pysam, index, 0)),
+        ],
+    )
+
+
 def _batches(path: Path, count: str, workers: int) -> Contest:
     where = ("in one process", "1 worker", "2 workers")[workers]
     return Contest(
-        f"{count} to packed batches of {_MAX_TOKENS} tokens (int64), {where}",
+        f"{count} to packed batches of {data.spaced(_MAX_TOKENS)} tokens (int64), {where}",
         [
-            Contestant("seekset", partial(_seekset, path, workers)),
+            Contestant("seekset", partial(_seekset, path.with_suffix(".sidx"), workers)),
             Contestant(
                 "Python, seek and readline, buffering collator",
                 partial(_plain, path, workers),
                 20 if not workers else None,
             ),
-            Contestant("pysam and numpy, the same plan", partial(_pysam, path, workers)),
+            Contestant("pysam and numpy, the same plan", partial(_pysam, path.with_suffix(".sidx"), workers)),
             Contestant("Biopython, padded", partial(_biopython, path, workers)),
         ],
     )
@@ -96,11 +127,11 @@ def _padded(batch: dict[str, Any]) -> Iterator[Sequence]:
     return ((name, ids[k][mask[k]]) for k, name in enumerate(batch["sequence_ids"]))
 
 
-def _seekset(path: Path, workers: int) -> Task:
+def _seekset(index: Path, workers: int) -> Task:
     from seekset.datasets import PackedDataset
 
     options = {"max_tokens": _MAX_TOKENS, "max_length": _MAX_LENGTH, "seed": 0}
-    return _task(lambda: PackedDataset(path.with_suffix(".sidx"), **options), workers, _packed)
+    return _task(lambda: PackedDataset(index, **options), workers, _packed)
 
 
 def _esm() -> dict[str, int]:
@@ -163,7 +194,7 @@ def _token_table() -> np.ndarray:
 
 
 def _pysam(path: Path, workers: int) -> Task:
-    """pysam for the letters, numpy for the tokens, and seekset's own plan for what goes together."""
+    """pysam for the letters, numpy for the tokens, and seekset's own index and plan for what goes together."""
     import pysam
     import torch
     from torch.utils.data import Dataset
@@ -171,23 +202,27 @@ def _pysam(path: Path, workers: int) -> Task:
     import seekset
     from seekset.plan import Plan
 
-    index = seekset.SequenceIndex.load(path.with_suffix(".sidx"))
+    index = seekset.SequenceIndex.load(path)
     plan = Plan.create(index, tokens="esm", max_tokens=_MAX_TOKENS, max_length=_MAX_LENGTH)
-    named = [index.ids(plan[number].rows) for number in range(len(plan))]
+    named = [index.ids(batch.rows) for batch in plan]
+    in_files = [index.file_numbers[batch.rows].tolist() for batch in plan]
+    files = [str(file) for file in index.files]
     table = _token_table()
-    if not Path(f"{path}.fai").exists():
-        pysam.faidx(str(path))
+    for file in files:
+        if not Path(f"{file}.fai").exists():
+            pysam.faidx(file)
 
     class Batches(Dataset):
-        file = None
+        handles: Any = None
 
         def __len__(self):
             return len(named)
 
         def __getitem__(self, place):
-            if self.file is None:
-                self.file = pysam.FastaFile(str(path))
-            letters = [self.file.fetch(name)[:_MAX_LENGTH].encode() for name in named[place]]
+            if self.handles is None:
+                self.handles = [pysam.FastaFile(file) for file in files]
+            wanted = zip(in_files[place], named[place], strict=True)
+            letters = [self.handles[file].fetch(name)[:_MAX_LENGTH].encode() for file, name in wanted]
             ends = np.cumsum([0, *(len(some) + 2 for some in letters)], dtype=np.int32)
             ids = np.full(ends[-1], 2, dtype=np.int64)
             for start, some in zip(ends.tolist(), letters, strict=False):
@@ -244,9 +279,8 @@ def _biopython(path: Path, workers: int) -> Task:
 
 
 def _index_built(size: data.Size) -> Contest:
-    count = f"{size.proteins:,}".replace(",", " ")
     return Contest(
-        f"Build a length-sorted index of {count} proteins",
+        f"Build a length-sorted index of {data.spaced(size.proteins)} proteins",
         [
             Contestant("seekset", partial(_build, size.proteins_path, ".arrow")),
             Contestant("Python, lines and json.dump", partial(_build_plainly, size.proteins_path)),
@@ -257,9 +291,8 @@ def _index_built(size: data.Size) -> Contest:
 
 def _index_opened(size: data.Size) -> Contest:
     path = size.proteins_path
-    count = f"{size.proteins:,}".replace(",", " ")
     return Contest(
-        f"Open a length-sorted index of {count} proteins and look at an entry",
+        f"Open a length-sorted index of {data.spaced(size.proteins)} proteins and look at an entry",
         [
             Contestant("seekset", partial(_open, path)),
             Contestant("Python, json.load", partial(_open_plainly, path)),
@@ -364,7 +397,8 @@ def _planned(size: data.Size) -> list[Row]:
     rows = []
     for budget in (4_096, _MAX_TOKENS):
         efficiency, seconds = _plan_times(count, budget)
-        title = f"Plan {count:,} sequences, {budget:,} tokens a batch: {efficiency:.2%} full".replace(",", " ")
+        sizes = f"{data.spaced(count)} sequences, {data.spaced(budget)} tokens a batch"
+        title = f"Plan {sizes}: {efficiency:.2%} full"
         rows.append(Row(title, f"{_GOAL_SECONDS:.0f} s, the goal", Times([_GOAL_SECONDS]), Times(seconds), 1))
         if efficiency < 0.99:
             raise RuntimeError(f"{title}: 99 % is the goal")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from contest import Answers, Contest, Contestant, Row, Task, digest, hold
-from data import Size
+from data import Size, spaced
 
 _SEED = 11
 _FLOATS = 64
@@ -20,7 +20,7 @@ _FEATURES = {"x": ("float32", (_FLOATS,)), "label": "int64", "name": "bytes"}
 def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
     """All of them by name, to be held when they are called."""
     path = _made(size)
-    count = f"{size.batch:,} Examples".replace(",", " ")
+    count = f"{spaced(size.batch)} Examples"
     held = {
         "examples-file": Contest(
             f"{count} of a file to arrays, {_BATCH} at a time",

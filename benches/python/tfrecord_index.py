@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from contest import Answers, Contest, Contestant, Row, Task, digest, hold
-from data import Size
+from data import Size, spaced
 
 _SEED = 12
 
@@ -29,9 +29,9 @@ def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
     middle = _made(size, "middle", 5 * scale, (3_000, 3_000))
     large = _made(size, "large", scale // 2, (100_000, 100_000))
     held = {
-        "tfrecord-index-small": _indexed(small, f"{_count(100 * scale)} records of 300 B", {"DALI": 30, "s3dlio": 8}),
-        "tfrecord-index-middle": _indexed(middle, f"{_count(5 * scale)} records of 3 kB", {}),
-        "tfrecord-index-large": _indexed(large, f"{_count(scale // 2)} records of 100 kB", {"s3dlio": 100}),
+        "tfrecord-index-small": _indexed(small, f"{spaced(100 * scale)} records of 300 B", {"DALI": 30, "s3dlio": 8}),
+        "tfrecord-index-middle": _indexed(middle, f"{spaced(5 * scale)} records of 3 kB", {}),
+        "tfrecord-index-large": _indexed(large, f"{spaced(scale // 2)} records of 100 kB", {"s3dlio": 100}),
         "tfrecord-random": _random(small, size.batch),
         "tfrecord-verify": _verified(small, size.batch),
     }
@@ -50,10 +50,6 @@ def _made(size: Size, name: str, count: int, lengths: tuple[int, int]) -> Path:
             for which in rng.integers(0, _DIFFERENT, count):
                 out.write(payloads[which])
     return path
-
-
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
 
 
 # --- indexes --------------------------------------------------------------------------------------------------------
@@ -135,7 +131,7 @@ def _random(path: Path, count: int) -> Contest:
             Contestant("seekset", partial(_seekset_one, path, rows)),
             Contestant("TensorFlow, skip from the start", partial(_tensorflow_skip, path, rows[:_FEW])),
             Contestant("tfrecord, read from the start", partial(_tfrecord_skip, path, rows[:_FEW])),
-            Contestant(f"seekset, of {_count(count)} in one call", partial(_seekset_many, path, rows)),
+            Contestant(f"seekset, of {spaced(count)} in one call", partial(_seekset_many, path, rows)),
         ],
     )
 
@@ -143,7 +139,7 @@ def _random(path: Path, count: int) -> Contest:
 def _verified(path: Path, count: int) -> Contest:
     rows = _rows(path, count)
     return Contest(
-        f"{_count(count)} random records in one call",
+        f"{spaced(count)} random records in one call",
         [
             Contestant("seekset", partial(_seekset_many, path, rows)),
             Contestant("seekset, with payloads' checksums", partial(_seekset_many, path, rows, verify="full")),

@@ -25,6 +25,7 @@ __all__ = [
     "TFRecordWriter",
     "TokenTable",
     "View",
+    "are_token_positions",
     "count_fasta",
     "count_windows",
     "decode_example",
@@ -39,6 +40,7 @@ __all__ = [
     "index_tfrecord_stream",
     "infer_features",
     "loss_mask",
+    "narrowed",
     "read_fai",
     "read_tfrecord_index",
     "reverse_complement",
@@ -49,7 +51,9 @@ __all__ = [
     "tfrecord_entries",
     "tfrecord_index_text",
     "threads",
+    "token_positions",
     "validate_windows",
+    "widened",
     "window_ends",
     "write_tfrecord_index",
 ]
@@ -522,3 +526,7 @@ def write_tfrecord_index(
     verify: str | None = ...,
     progress: Callable[[int, int], object] | None = None,
 ) -> int: ...
+def are_token_positions(ends: NDArray[np.int32], found: NDArray[np.int64]) -> bool: ...
+def narrowed(numbers: NDArray[np.int64]) -> tuple[bytes, int]: ...
+def token_positions(ends: NDArray[np.int32]) -> NDArray[np.int64]: ...
+def widened(content: bytes, width: int) -> NDArray[np.int64]: ...

@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 
 from seekset import _core
 from seekset.errors import MismatchError, SeeksetWarning
+from seekset.limits import limit
 from seekset.position import VERSION, check_state
 from seekset.tokenizers import as_tokenizer
 from seekset.workers import refuse_cuda_in_worker
@@ -60,9 +61,7 @@ class VarlenCollator:
         self, batch_converter: Any, max_tokens_per_batch: int = 4096, max_sequence_length: int | None = 1022
     ) -> None:
         self.max_tokens_per_batch = _from_one(max_tokens_per_batch, "max_tokens_per_batch")
-        self.max_sequence_length = (
-            None if max_sequence_length is None else _from_one(max_sequence_length, "max_sequence_length")
-        )
+        self.max_sequence_length = limit(max_sequence_length, "max_sequence_length")
         self._tokenizer = as_tokenizer(batch_converter)
 
     def cost(self, item: Mapping[str, Any]) -> int:

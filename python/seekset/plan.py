@@ -16,6 +16,7 @@ import numpy as np
 from seekset import _core
 from seekset._core import BalancedOrder
 from seekset.errors import MismatchError, SeeksetWarning
+from seekset.limits import limit
 from seekset.rows import integers
 from seekset.tokens import TokenTable, as_table
 from seekset.world import Share, World
@@ -119,26 +120,55 @@ class Plan(Sequence[PlannedBatch]):
         >>> [(batch.rows.tolist(), batch.starts.tolist(), batch.lengths.tolist()) for batch in plan]
         [([0], [0], [20]), ([0], [15], [18]), ([1], [0], [16]), ([2], [0], [5])]
         """
+        plan = cls.silently(
+            index,
+            tokens=tokens,
+            specials=specials,
+            max_tokens=max_tokens,
+            max_length=max_length,
+            overflow=overflow,
+            overlap=overlap,
+            layout=layout,
+        )
+        plan.tell_of_cuts(stacklevel=3)
+        return plan
+
+    @classmethod
+    def silently(
+        cls,
+        index: HasLengths,
+        *,
+        tokens: str | TokenTable | None,
+        specials: bool,
+        max_tokens: int,
+        max_length: int | None,
+        overflow: str,
+        overlap: int,
+        layout: str,
+    ) -> Plan:
+        """:meth:`create` without a warning, for those who give it themselves (:meth:`tell_of_cuts`)."""
         around = 0
         if (table := as_table(tokens)) is not None and specials:
             around = len(table.prefix) + len(table.suffix)
         rules: dict[str, Any] = {
             "max_tokens": _counted(max_tokens, "max_tokens"),
-            "max_length": None if max_length is None else _counted(max_length, "max_length"),
+            "max_length": None if (most := limit(max_length, "max_length")) is None else _counted(most, "max_length"),
             "specials": around,
             "overflow": overflow,
             "overlap": _counted(overlap, "overlap"),
             "layout": layout,
         }
-        plan = cls(_packed(index, rules), index=index)
-        if cut := plan.truncated:
+        return cls(_packed(index, rules), index=index)
+
+    def tell_of_cuts(self, *, stacklevel: int) -> None:
+        """Warn of sequences that were cut, if any were; ``stacklevel`` is as for ``warnings.warn`` called here."""
+        if cut := self.truncated:
             are = "1 sequence is" if cut == 1 else f"{cut} sequences are"
             message = (
-                f"{are} longer than max_length, which is {max_length}, and {'is' if cut == 1 else 'are'} cut; "
+                f"{are} longer than max_length, which is {self.max_length}, and {'is' if cut == 1 else 'are'} cut; "
                 'overflow="split" keeps all letters'
             )
-            warnings.warn(message, SeeksetWarning, stacklevel=2)
-        return plan
+            warnings.warn(message, SeeksetWarning, stacklevel=stacklevel)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], index: HasLengths | None = None) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["integers", "one_each", "row_number", "row_numbers", "whole_number"]
+__all__ = ["integers", "one_each", "row_number", "row_numbers"]
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -76,18 +76,3 @@ def one_each(values: NDArray[_T], count: int, name: str) -> NDArray[_T]:
     if values.ndim == 1 and len(values) != count:
         raise ValueError(f"{name} has {len(values)} values for {count} rows; give one each, or one for all")
     return np.ascontiguousarray(np.broadcast_to(values, (count,)))
-
-
-def whole_number(value: SupportsIndex, name: str, *, least: int = 1) -> int:
-    """A whole number that is not smaller than ``least``.
-
-    >>> whole_number(0, "stride")
-    Traceback (most recent call last):
-    ValueError: stride must be at least 1, but is 0
-    """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
-    number = value.__index__()
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, but is {number}")
-    return number

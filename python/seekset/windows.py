@@ -15,7 +15,8 @@ from seekset import _core
 from seekset.bed import read_bed
 from seekset.contigs import Contigs, Selection, Splits
 from seekset.errors import FormatError, MismatchError, SeeksetWarning
-from seekset.rows import row_numbers, whole_number
+from seekset.limits import whole_number
+from seekset.rows import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -462,7 +462,7 @@ def test_spawned_workers_share_the_pages_of_a_plan(run, tmp_path):
         ({"max_tokens": -1}, ValueError, "max_tokens must be from 0"),
         ({"max_tokens": 2**64}, ValueError, "max_tokens must be from 0"),
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number, not float"),
-        ({"max_length": 0}, seekset.MismatchError, "max_length must be at least 1"),
+        ({"max_length": 0}, ValueError, "max_length must be at least 1, or None for no limit"),
         ({"max_length": None, "overflow": "split"}, seekset.MismatchError, "needs a max_length"),
         ({"overflow": "split", "overlap": 1022}, seekset.MismatchError, "overlap must be less than max_length"),
         ({"overlap": 5}, seekset.MismatchError, 'needs overflow="split"'),

@@ -94,7 +94,9 @@ def test_options_reach_the_plan(cli, proteins):
 def test_sequences_that_are_cut_are_told_of(cli, proteins):
     done = cli("p.fa", "--max-length", 5)
     assert done.returncode == 0
-    assert done.stderr.startswith("seekset: 2 sequences are longer than max_length, which is 5, and are cut;")
+    assert done.stderr.startswith(
+        "seekset: 2 sequences are longer than --max-length, which is 5, and are cut; --overflow split"
+    )
     assert table(done.stdout)[1][-1] == "2"
     assert cli("p.fa", "--max-length", "none").stderr == ""
 
@@ -117,7 +119,23 @@ def test_a_picture_is_drawn(cli, write, tmp_path, data, world_size):
     [
         (["missing.fa"], 1, "seekset: missing.fa: No such file or directory\n"),
         (["p.fa", "--max-length", "none", "--tokens", "10"], 1, "smaller than the longest sequence: row 2 costs 14"),
+        (
+            ["p.fa", "--max-length", "none", "--tokens", "10"],
+            1,
+            "raise --tokens to 14, or set --max-length to 8 or less",
+        ),
         (["p.fa", "--max-length", "5", "--overflow", "error"], 1, "the first is row 0 with 8 letters"),
+        (
+            ["p.fa", "--max-length", "5", "--overflow", "error"],
+            1,
+            "--overflow truncate cuts them, --overflow split splits",
+        ),
+        (
+            ["p.fa", "--max-length", "none", "--overflow", "split"],
+            1,
+            "--overflow split needs a --max-length to split at",
+        ),
+        (["p.fa", "--max-length", "0"], 2, "--max-length"),
         (["p.fa", "-o", "p.fa"], 1, "it is no plan"),
         (["p.fa.sidx"], 1, "p.fa.sidx"),
         (["p.fa", "--overlap", "3"], 2, "--overlap needs --overflow split"),

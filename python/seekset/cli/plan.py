@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -9,6 +11,7 @@ import click
 from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH
 from seekset.cli.terminal import show_table
+from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
     from seekset.fasta import Fasta
@@ -79,12 +82,10 @@ def command(
 
     INDEX is a sequence index over many files, as Arrow or JSON, or one FASTA file. Ranks take every n-th batch.
     """
-    from seekset.plan import Plan
-
     if overlap and overflow != "split":
         raise click.UsageError("--overlap needs --overflow split")
     with _opened(index) as sequences:
-        plan = Plan.create(
+        plan = _planned(
             sequences,
             tokens=None if table == "none" else table,
             max_tokens=tokens,
@@ -110,6 +111,40 @@ def command(
     for what, path in (("plan", output), ("picture", plot)):
         if path is not None:
             click.echo(f"{what}: {path}", err=True)
+
+
+def _planned(sequences: Fasta | SequenceIndex, **rules: Any) -> Plan:
+    """A plan; what is said about it names the options of this command, not the arguments of the function."""
+    from seekset.plan import Plan
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SeeksetWarning)
+        try:
+            plan = Plan.create(sequences, **rules)
+        except MismatchError as error:
+            raise MismatchError(in_options(str(error))) from error
+    for warning in told:
+        warnings.warn(in_options(str(warning.message)), warning.category, stacklevel=2)
+    return plan
+
+
+def in_options(message: str) -> str:
+    """A message about a plan in the words of the command line.
+
+    >>> in_options('1 sequence is longer than max_length, which is 5, and is cut; overflow="split" keeps all letters')
+    '1 sequence is longer than --max-length, which is 5, and is cut; --overflow split keeps all letters'
+    """
+    for argument, option in _OPTIONS:
+        message = re.sub(argument, option, message)
+    return message
+
+
+# The second choice of overflow is named without its argument.
+_OPTIONS = (
+    (r'(overflow=)?"(truncate|split|error)"', r"--overflow \2"),
+    (r"\bmax_tokens\b", "--tokens"),
+    (r"\bmax_length\b", "--max-length"),
+)
 
 
 def _opened(path: str) -> Fasta | SequenceIndex:

@@ -20,7 +20,8 @@ from seekset.datasets.window_log import WindowLog
 from seekset.eden import extract_sample_id, find_sample_databases
 from seekset.errors import MismatchError
 from seekset.files import fingerprint
-from seekset.rows import row_number, row_numbers, whole_number
+from seekset.limits import whole_number
+from seekset.rows import row_number, row_numbers
 from seekset.workers import refuse_cuda_in_worker
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from seekset.datasets.eden import ShardedEdenDataset
 from seekset.errors import MismatchError, SeeksetWarning
+from seekset.limits import whole_number
 from seekset.loading import ResumableBatchSampler, collate
-from seekset.rows import whole_number
 from seekset.workers import cuda_safe_worker_init
 from seekset.world import World, detect
 

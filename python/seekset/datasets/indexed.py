@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from seekset.datasets.stream import Stream
+from seekset.limits import limit
 from seekset.rows import row_number, row_numbers
 from seekset.sequences import SequenceIndex
 from seekset.world import World
@@ -115,8 +116,7 @@ class IndexBasedDataset(Stream[dict[str, str]]):
         indices: Iterable[SupportsIndex] | ArrayLike,
         max_length: int | None = 1024,
     ) -> None:
-        if max_length is not None and max_length < 0:
-            raise ValueError(f"max_length must not be negative, but is {max_length}")
+        max_length = limit(max_length, "max_length")
         opened = index if isinstance(index, SequenceIndex) else SequenceIndex.load(index)
         opened.check_files()
         rows = row_numbers(indices, len(opened))

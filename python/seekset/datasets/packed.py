@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from seekset.datasets.batch import PackedBatch
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
@@ -39,21 +40,6 @@ _DEFAULTS = {"max_tokens": 16384, "max_length": 1022, "overflow": "truncate", "o
 
 # Places are turned into rows for some batches at a time; letters are gathered batch by batch.
 _PLANNED_AT_ONCE = 16
-
-
-class PackedBatch(dict[str, Any]):
-    """A batch by name. From a worker it goes to its loader as bytes: torch would make a connection for each tensor."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        arrays = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in self.items()}
-        return _received, (arrays,)
-
-
-def _received(arrays: dict[str, Any]) -> PackedBatch:
-    tensors = (
-        (name, torch.from_numpy(value) if isinstance(value, np.ndarray) else value) for name, value in arrays.items()
-    )
-    return PackedBatch(tensors)
 
 
 class PackedBatches(Ordered, Dataset[dict[str, Any]]):
@@ -203,6 +189,8 @@ class PackedDataset(Stream[dict[str, Any]]):
         if table is None:
             raise TypeError("tokens must be a table's name or a TokenTable, not None")
         planned = _plan(plan, opened, tokens=table, specials=specials, **rules)
+        if plan is None:
+            planned.tell_of_cuts(stacklevel=3)
         if planned.layout == "padded" and table.pad is None:
             raise MismatchError(f"{table!r} has no pad id, which padded batches need")
         batches = PackedBatches(
@@ -290,7 +278,7 @@ def _plan(
     **rules: Any,
 ) -> Plan:
     if plan is None:
-        return Plan.create(index, tokens=tokens, specials=specials, **rules)
+        return Plan.silently(index, tokens=tokens, specials=specials, **rules)
     if given := [name for name, rule in rules.items() if rule != _DEFAULTS[name]]:
         raise ValueError(f"a plan has rules of its own: {', '.join(given)} can't be given with it")
     if isinstance(plan, Plan):

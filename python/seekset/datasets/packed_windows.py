@@ -10,13 +10,14 @@ from torch.utils.data import Dataset
 
 from seekset import _core
 from seekset._core import Permutation
-from seekset.datasets.causal import narrowed
+from seekset.datasets.batch import PackedBatch
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.stream import Stream
 from seekset.errors import MismatchError
+from seekset.limits import whole_number
 from seekset.plan import Plan
-from seekset.rows import row_number, row_numbers, whole_number
+from seekset.rows import row_number, row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,51 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["PackedWindowBatches", "PackedWindows"]
 
 _PLANNED_AT_ONCE = 16
-
-
-class PackedWindowBatch(dict[str, Any]):
-    """A batch by name, which others may rebuild as they rebuild any dict.
-
-    One that is as it was made goes from a worker to its loader as tokens in the smallest numbers that hold them.
-    """
-
-    _made: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        tokens: NDArray[Any],
-        ends: NDArray[np.int32],
-        windows: NDArray[np.int64],
-        pad: int,
-        uncounted: Sequence[int],
-        ignored: NDArray[np.bool_] | None,
-    ) -> PackedWindowBatch:
-        """The batch of windows that end here among the tokens; ``ignored`` flags tokens that don't count as labels."""
-        # One more in front, which stands for no label.
-        labels = np.full((1, len(tokens) + 1), pad, dtype=tokens.dtype)
-        labels[0, 1:-1] = tokens[1:]
-        labels[0, ends[1:]] = pad
-        mask = _core.loss_mask(labels, list(uncounted))[0]
-        if ignored is not None:
-            mask[:-1][ignored[1:]] = 0
-        lengths = np.diff(ends)
-        positions = np.arange(len(tokens)) - np.repeat(ends[:-1].astype(np.int64), lengths)
-        arrays = {"tokens": tokens, "labels": labels[0, 1:], "loss_mask": mask, "position_ids": positions}
-        arrays |= {"cu_seqlens": ends, "windows": windows}
-        values: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        batch = cls(**values, max_seqlen=int(lengths.max(initial=0)))
-        batch._made = ((ends, windows, pad, uncounted, ignored), values)
-        return batch
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._made is None or any(self.get(name) is not value for name, value in self._made[1].items()):
-            return type(self), (dict(self),)
-        return _received, (*narrowed(self["tokens"].numpy()), *self._made[0])
-
-
-def _received(tokens: NDArray[Any], dtype: str, *rest: Any) -> PackedWindowBatch:
-    return PackedWindowBatch.of(tokens.astype(dtype), *rest)
 
 
 class _Lengths:
@@ -155,13 +111,30 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
         before = np.searchsorted(short - np.arange(len(short)), places, side="right")
         return places + before
 
-    def _gathered(self, numbers: NDArray[np.int64], epoch: int) -> PackedWindowBatch:
+    def _gathered(self, numbers: NDArray[np.int64], epoch: int) -> PackedBatch:
         windows = self.windows
         spans = windows.spans_of(np.ascontiguousarray(numbers), epoch)
         tokens, flags = windows.gather(spans, None)
         specials = windows.plan.window - windows.plan.content
         ends = np.concatenate([[0], np.cumsum(spans.letters + specials)]).astype(np.int32)
-        return PackedWindowBatch.of(tokens, ends, numbers, windows.tokens.pad or 0, windows.uncounted, flags)
+        labels, mask = self._labels(tokens, ends, flags)
+        arrays = {"tokens": tokens, "labels": labels, "loss_mask": mask, "position_ids": _core.token_positions(ends)}
+        arrays |= {"cu_seqlens": ends, "windows": numbers}
+        longest = int(np.diff(ends).max(initial=0))
+        return PackedBatch({name: torch.from_numpy(array) for name, array in arrays.items()}, max_seqlen=longest)
+
+    def _labels(
+        self, tokens: NDArray[Any], ends: NDArray[np.int32], flags: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """The tokens one place on, with padding after each window, and which of them count."""
+        # One more in front, which stands for no label.
+        labels = np.full((1, len(tokens) + 1), self.windows.tokens.pad or 0, dtype=tokens.dtype)
+        labels[0, 1:-1] = tokens[1:]
+        labels[0, ends[1:]] = self.windows.tokens.pad or 0
+        mask = _core.loss_mask(labels, self.windows.uncounted)[0]
+        if flags is not None:
+            mask[:-1][flags[1:]] = 0
+        return labels[0, 1:], mask
 
 
 class PackedWindows(Stream[dict[str, Any]]):

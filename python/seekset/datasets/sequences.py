@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from seekset.datasets.order import Order
 from seekset.datasets.stream import SharedStream, of_rank
 from seekset.errors import SeeksetWarning
 from seekset.files import find_fastas, fingerprint
+from seekset.limits import limit, whole_number
 from seekset.world import Share
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class SequenceDataset(SharedStream[dict[str, str]]):
         world: World | None = None,
         chunk_bytes: int = 1 << 20,
     ) -> None:
-        self.max_length = None if max_length is None else _at_least_one(max_length, "max_length")
-        self._chunk_bytes = _at_least_one(chunk_bytes, "chunk_bytes")
+        self.max_length = limit(max_length, "max_length")
+        self._chunk_bytes = whole_number(chunk_bytes, "chunk_bytes")
         self._files = [_look_at(path) for path in find_fastas(fasta_files)]
         if not self._files:
             raise ValueError("there are no FASTA files: fasta_files is empty")
@@ -143,10 +143,3 @@ def _look_at(path: Path) -> _File:
     if stream.remark is not None:
         warnings.warn(f"{path}: {stream.remark}", SeeksetWarning, stacklevel=4)
     return _File(path, len(stream), stream.seen)
-
-
-def _at_least_one(value: int, name: str) -> int:
-    number = operator.index(value)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, but is {number}")
-    return number

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod batch;
 mod eden;
 mod encoding;
 mod errors;
@@ -28,6 +29,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::batch::{are_token_positions, narrowed, token_positions, widened};
     #[pymodule_export]
     use crate::eden::{
         EdenSequences, EdenWindows, EdenWindowsWriter, SampleWriter, count_windows, sample_of, validate_windows,

@@ -10,6 +10,7 @@ use seekset_core::plan::Request;
 use seekset_core::sequences::{CreateOptions, Resolved, SequenceIndex as Core};
 use seekset_core::{Error, Result};
 
+use crate::batch::positions;
 use crate::errors::OrRaise;
 use crate::fasta::{texts, told};
 use crate::gather::{Encoding, Letters, Shape, Wanted, empty, encode};
@@ -312,13 +313,4 @@ fn cumulative(letters: &[u64], around: usize) -> Result<Vec<i32>> {
         })?);
     }
     Ok(ends)
-}
-
-/// The place of each token in its sequence.
-fn positions(ends: &[i32]) -> Vec<i64> {
-    let mut places = Vec::with_capacity(ends.last().map_or(0, |&end| end as usize));
-    for span in ends.windows(2) {
-        places.extend(0..i64::from(span[1] - span[0]));
-    }
-    places
 }

@@ -1,0 +1,40 @@
+"""Numbers that limit something: how long, how many."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+__all__ = ["limit", "whole_number"]
+
+
+def whole_number(value: SupportsIndex, name: str, *, least: int = 1) -> int:
+    """A whole number that is not smaller than ``least``.
+
+    >>> whole_number(0, "stride")
+    Traceback (most recent call last):
+    ValueError: stride must be at least 1, but is 0
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
+    number = value.__index__()
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, but is {number}")
+    return number
+
+
+def limit(value: SupportsIndex | None, name: str) -> int | None:
+    """A limit from 1 on, or ``None`` where there is none. Nothing at all is never meant: it would be a limit of 0.
+
+    >>> limit(0, "max_length")
+    Traceback (most recent call last):
+    ValueError: max_length must be at least 1, or None for no limit, but is 0
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number or None, not {type(value).__name__}")
+    number = operator.index(value)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, or None for no limit, but is {number}")
+    return number
