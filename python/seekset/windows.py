@@ -118,8 +118,9 @@ class WindowPlan:
         self._regions: tuple[NDArray[np.int64], ...] | None = None
         self._reverse: NDArray[np.bool_] | None = None
         if regions is None:
-            shares = {"splits": selection.shares, "split": selection.number}
-            found = self.contigs.core.windows(self._rule, wanted=selection.flags(self.contigs), **shares)
+            found = self.contigs.core.windows(
+                self._rule, wanted=selection.flags(self.contigs), splits=selection.shares, split=selection.number
+            )
             self.ends, self.stretches, self.letters, self.unseen = found
         else:
             self._take_regions(Path(regions), region_width, selection)

@@ -179,9 +179,11 @@ class ShardedEdenDataModule(LightningDataModule):
             )
 
     def _dataset(self, split: str) -> ShardedEdenDataset:
-        train = split == "train"
+        train, path = split == "train", self._paths[split]
+        if path is None:
+            raise ValueError(f"there are no {split} windows: give {split}_window_db_path")
         return ShardedEdenDataset(
-            window_db_path=self._paths[split],
+            window_db_path=path,
             split=split,
             rc_aug=self._rc_aug and train,
             shuffle=train,
@@ -223,4 +225,5 @@ class ShardedEdenDataModule(LightningDataModule):
         trainer = self.trainer
         if trainer is None:
             return None
-        return int(trainer.fit_loop.epoch_loop.batch_progress.current.processed)
+        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.current
+        return int(progress.processed)

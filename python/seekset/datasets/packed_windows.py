@@ -40,7 +40,8 @@ class _Lengths:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        return self._shared.numpy()
+        lengths: NDArray[np.int64] = self._shared.numpy()
+        return lengths
 
 
 class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
