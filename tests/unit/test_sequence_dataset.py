@@ -206,7 +206,7 @@ def test_arguments_that_are_none_are_refused(folder, name):
     for wrong in (0, -1):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, .*but is {wrong}"):
             SequenceDataset(folder, **{name: wrong})
-    with pytest.raises(TypeError, match="integer|whole number"):
+    with pytest.raises(TypeError, match=r"integer|whole number"):
         SequenceDataset(folder, **{name: 1.5})
 
 

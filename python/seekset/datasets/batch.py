@@ -53,7 +53,7 @@ def _is_plain(value: Any) -> bool:
 def _follow(arrays: dict[str, NDArray[Any]]) -> bool:
     """Whether positions are those that the receiver would count: somebody may have put others there."""
     ends, positions = arrays.get("cu_seqlens"), arrays.get("position_ids")
-    if ends is None or positions is None or (ends.dtype, positions.dtype) != (np.int32, np.int64):
+    if ends is None or positions is None or ends.dtype != np.int32 or positions.dtype != np.int64:
         return False
     flat = ends.ndim == positions.ndim == 1 and ends.flags.c_contiguous and positions.flags.c_contiguous
     return flat and _core.are_token_positions(ends, positions)
