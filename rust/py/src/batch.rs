@@ -14,7 +14,7 @@ pub fn narrowed<'py>(py: Python<'py>, numbers: PyReadonlyArray1<'py, i64>) -> Py
     let bits = numbers.iter().fold(0, |bits, &n| bits | n.cast_unsigned());
     let width = match bits {
         0..=0xff => 1,
-        0..=0xffff => 2,
+        0x100..=0xffff => 2,
         _ if numbers.iter().all(|&n| i32::try_from(n).is_ok()) => 4,
         _ => 8,
     };
