@@ -203,7 +203,7 @@ impl EdenWindows {
     /// What it says about itself.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<BTreeMap<String, i64>> {
-        Ok(py.detach(|| self.inner.metadata()).or_raise(py)?.clone())
+        Ok((*py.detach(|| self.inner.metadata()).or_raise(py)?).clone())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -20,7 +20,8 @@ pub(super) const SEQUENCES: Table = Table { name: "sequences", columns: &["conti
 
 const CONTIGS: Column = Column {
     table: SEQUENCES,
-    find: "SELECT rowid, typeof(nt_sequence) FROM sequences WHERE contig_id = ?1",
+    find: "SELECT rowid, typeof(nt_sequence), CASE WHEN octet_length(nt_sequence) <= ?2 THEN nt_sequence END \
+           FROM sequences WHERE contig_id = ?1",
     table_name: c"sequences",
     value: c"nt_sequence",
 };

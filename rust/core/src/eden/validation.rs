@@ -164,10 +164,10 @@ impl Validator<'_> {
         match self.sequences.length(database, contig) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
-                self.found.fault(Fault::Unreadable, || format!("window {window}: contig '{contig}': {error}"))
+                self.found.fault(Fault::Unreadable, || format!("window {window}: contig '{contig}': {error}"));
             }
             Ok(None) => {
-                self.found.fault(Fault::NoContig, || format!("window {window}: contig '{contig}' is not in {path}"))
+                self.found.fault(Fault::NoContig, || format!("window {window}: contig '{contig}' is not in {path}"));
             }
             Ok(Some(length)) => self.fits(run, length),
         }

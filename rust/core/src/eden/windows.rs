@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::ids::beginning;
@@ -25,7 +26,7 @@ pub struct EdenWindows {
     path: PathBuf,
     readers: Readers<Connection>,
     /// Read once: they are small, and asked for again and again. No lock is waited for.
-    metadata: OnceLock<BTreeMap<String, i64>>,
+    metadata: ArcSwapOption<BTreeMap<String, i64>>,
     counted: [OnceLock<u64>; 2],
 }
 
@@ -34,7 +35,7 @@ impl EdenWindows {
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let counted = [OnceLock::new(), OnceLock::new()];
-        Self { path: path.to_owned(), readers: Readers::new(), metadata: OnceLock::new(), counted }
+        Self { path: path.to_owned(), readers: Readers::new(), metadata: ArcSwapOption::const_empty(), counted }
     }
 
     /// Where it is.
@@ -44,8 +45,8 @@ impl EdenWindows {
     }
 
     /// What it says about itself: `window_size`, `stride` and the like.
-    pub fn metadata(&self) -> Result<&BTreeMap<String, i64>> {
-        if let Some(known) = self.metadata.get() {
+    pub fn metadata(&self) -> Result<Arc<BTreeMap<String, i64>>> {
+        if let Some(known) = self.metadata.load_full() {
             return Ok(known);
         }
         let read = self.with(|connection| {
@@ -63,8 +64,9 @@ impl EdenWindows {
             }
             Ok(metadata)
         })?;
-        let _ = self.metadata.set(read); // another thread has read the same
-        Ok(self.metadata.get().expect("it was set"))
+        let read = Arc::new(read);
+        self.metadata.store(Some(Arc::clone(&read)));
+        Ok(read)
     }
 
     /// How the database's windows were cut.
@@ -118,6 +120,8 @@ impl EdenWindows {
         order.sort_unstable_by_key(|&place| windows[place as usize]);
         let mut found = vec![(String::new(), 0); windows.len()];
         self.with(|connection| {
+            // One for all: without, SQLite would lock and unlock the file for each window.
+            let _transaction = connection.unchecked_transaction().map_err(|e| self.told(e))?;
             let query = "SELECT sequence_id, window_in_seq_idx FROM window_mappings WHERE window_idx = ?1";
             let mut statement = connection.prepare_cached(query).map_err(|e| self.told(e))?;
             for place in order {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, sleep};
 
 use rayon::prelude::*;
 use rusqlite::Connection;
@@ -175,17 +175,17 @@ impl WindowsWriter {
 fn index(connection: &mut Connection, beat: &mut Beat<'_>) -> Result<(), Failed> {
     let interrupt = connection.get_interrupt_handle();
     thread::scope(|scope| {
-        let make = move || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
-        let making = scope.spawn(make);
+        let work = move || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
+        let thread = scope.spawn(work);
         let mut stopped = Ok(());
-        while !making.is_finished() {
-            thread::sleep(BEAT / 10);
+        while !thread.is_finished() {
+            sleep(BEAT / 10);
             stopped = stopped.and_then(|()| beat.go_on());
             if stopped.is_err() {
                 interrupt.interrupt();
             }
         }
-        let made = making.join().map_err(|_| io::Error::other("the thread that made the index did not end well"));
+        let made = thread.join().map_err(|_| io::Error::other("the thread that made the index did not end well"));
         stopped?;
         Ok(made.map_err(Error::from)??)
     })

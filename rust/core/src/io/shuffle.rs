@@ -7,21 +7,24 @@ pub(crate) const BLOCK: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Shuffle {
     table: [u8; 256],
-    /// The entries of letters, sixteen at a time, as shuffles take them.
+    /// What shuffles take, if the processor has AVX2.
     #[cfg(target_arch = "x86_64")]
-    letters: [[u8; 16]; 4],
-    #[cfg(target_arch = "x86_64")]
-    avx2: bool,
+    quarters: Option<Quarters>,
 }
+
+/// The table's entries for the bytes from 0x40, 0x50, 0x60 and 0x70 on: sixteen each, for both lanes of a register.
+#[cfg(target_arch = "x86_64")]
+type Quarters = [[u8; 32]; 4];
 
 impl Shuffle {
     pub fn new(table: [u8; 256]) -> Self {
         Self {
             table,
             #[cfg(target_arch = "x86_64")]
-            letters: std::array::from_fn(|sixteen| std::array::from_fn(|k| table[0x40 + 16 * sixteen + k])),
-            #[cfg(target_arch = "x86_64")]
-            avx2: std::arch::is_x86_feature_detected!("avx2"),
+            quarters: std::arch::is_x86_feature_detected!("avx2").then(|| {
+                let entry = |quarter: usize, k: usize| table[0x40 + 16 * quarter + k % 16];
+                std::array::from_fn(|quarter| std::array::from_fn(|k| entry(quarter, k)))
+            }),
         }
     }
 
@@ -29,9 +32,9 @@ impl Shuffle {
     #[inline]
     pub fn apply(&self, from: &[u8; BLOCK], count: usize, to: &mut [u8; BLOCK]) {
         #[cfg(target_arch = "x86_64")]
-        if self.avx2 {
+        if let Some(quarters) = &self.quarters {
             // SAFETY: the processor was asked, and has AVX2.
-            if unsafe { letters(&self.letters, from, count, to) } {
+            if unsafe { letters(quarters, from, count, to) } {
                 return;
             }
         }
@@ -44,27 +47,33 @@ impl Shuffle {
 /// Looks up bytes if the first `count` all lie between `@` and DEL, where the letters are; `false`, and nothing written, if
 /// others are among them. A shuffle looks up the low four bits of a byte in sixteen entries: four of them, and the next two bits to
 /// choose between their results, cover those sixty-four values.
+///
+/// There are no closures here: functions of the standard library that call them don't have AVX2, so that none would be
+/// inlined, and each call takes longer than the block.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-#[inline]
-fn letters(tables: &[[u8; 16]; 4], from: &[u8; BLOCK], count: usize, to: &mut [u8; BLOCK]) -> bool {
+fn letters(quarters: &Quarters, from: &[u8; BLOCK], count: usize, to: &mut [u8; BLOCK]) -> bool {
     use std::arch::x86_64::{
-        __m256i, _mm256_andnot_si256, _mm256_blendv_epi8, _mm256_broadcastsi128_si256, _mm256_movemask_epi8,
-        _mm256_shuffle_epi8, _mm256_slli_epi16,
+        __m256i, _mm256_andnot_si256, _mm256_blendv_epi8, _mm256_movemask_epi8, _mm256_shuffle_epi8, _mm256_slli_epi16,
     };
-    let tables = tables.map(|sixteen| _mm256_broadcastsi128_si256(bytemuck::cast(sixteen)));
+    let [a, b, c, d]: [__m256i; 4] = bytemuck::cast(*quarters);
     let halves: [__m256i; 2] = bytemuck::cast(*from);
-    // The highest bit of a byte must be clear and the next one set.
-    let within = halves.map(|half| _mm256_movemask_epi8(_mm256_andnot_si256(half, _mm256_slli_epi16::<1>(half))));
-    let within = u64::from(within[0].cast_unsigned()) | u64::from(within[1].cast_unsigned()) << 32;
+    let mut within = 0;
+    for (k, half) in halves.into_iter().enumerate() {
+        // The highest bit of a byte must be clear and the next one set.
+        let mask = _mm256_movemask_epi8(_mm256_andnot_si256(half, _mm256_slli_epi16::<1>(half)));
+        within |= u64::from(mask.cast_unsigned()) << (32 * k);
+    }
     if (within.trailing_ones() as usize) < count {
         return false;
     }
-    let looked_up = halves.map(|half| {
-        let [a, b, c, d] = tables.map(|table| _mm256_shuffle_epi8(table, half));
-        let (fifth, sixth) = (_mm256_slli_epi16::<3>(half), _mm256_slli_epi16::<2>(half));
-        _mm256_blendv_epi8(_mm256_blendv_epi8(a, b, fifth), _mm256_blendv_epi8(c, d, fifth), sixth)
-    });
+    let mut looked_up = halves;
+    for half in &mut looked_up {
+        let (fifth, sixth) = (_mm256_slli_epi16::<3>(*half), _mm256_slli_epi16::<2>(*half));
+        let low = _mm256_blendv_epi8(_mm256_shuffle_epi8(a, *half), _mm256_shuffle_epi8(b, *half), fifth);
+        let high = _mm256_blendv_epi8(_mm256_shuffle_epi8(c, *half), _mm256_shuffle_epi8(d, *half), fifth);
+        *half = _mm256_blendv_epi8(low, high, sixth);
+    }
     *to = bytemuck::cast(looked_up);
     true
 }

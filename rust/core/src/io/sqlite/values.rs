@@ -1,7 +1,8 @@
 //! Long values of many databases, read in parts.
 //!
 //! SQLite stores a long value as a chain of pages, and walks it from its start for every read: a hundred megabytes take
-//! 30 ms. A blob handle that is kept open remembers the pages, so that a read takes microseconds.
+//! 30 ms. A blob handle that is kept open remembers the pages, so that a read takes microseconds. Opening one takes longer than
+//! reading a short value whole, so that those are read and held instead.
 
 use std::ffi::{CStr, c_int};
 use std::path::Path;
@@ -18,27 +19,67 @@ use crate::error::Result;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub table: Table,
-    /// Finds the row id and the type of a value by its key.
+    /// Finds the row id, the type and the bytes of a value by its key, and the value itself if it has at most `?2` bytes.
     pub find: &'static str,
     pub table_name: &'static CStr,
     pub value: &'static CStr,
 }
 
-/// Handles that are kept open, and bytes that they may take together: a page number for every page of a value.
-const MOST_VALUES: usize = 1024;
+/// Values that are kept, and bytes that they may take together.
+const MOST_VALUES: usize = 4096;
 const MOST_BYTES: u64 = 64 << 20;
-/// What a handle takes besides: a statement and a cursor.
-const HANDLE: u64 = 4096;
+/// Values of at most so many bytes are held; longer ones are kept open.
+const SHORT: u64 = 1 << 14;
+/// What an open one takes at least: a statement and a cursor.
+const HANDLE: u64 = 1 << 12;
 
-/// A value that is open.
-pub(crate) struct Value {
+/// A value that can be read in parts.
+pub(crate) enum Value {
+    Held(Box<[u8]>),
+    Open(Handle),
+}
+
+impl Value {
+    /// Its bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Held(bytes) => bytes.len() as u64,
+            Self::Open(handle) => handle.length,
+        }
+    }
+
+    /// Bytes from `from` on, as many as `out` has room for.
+    pub fn read(&mut self, from: u64, out: &mut [u8]) -> rusqlite::Result<()> {
+        match self {
+            Self::Held(bytes) => {
+                let from = from as usize;
+                let wanted = from.checked_add(out.len()).and_then(|end| bytes.get(from..end));
+                let beyond = || rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), None);
+                out.copy_from_slice(wanted.ok_or_else(beyond)?);
+                Ok(())
+            }
+            Self::Open(handle) => handle.read(from, out),
+        }
+    }
+
+    /// What keeping it takes: itself, or a page number for every page, at least of those of the usual size.
+    fn cost(&self) -> u64 {
+        match self {
+            Self::Held(bytes) => bytes.len() as u64,
+            Self::Open(handle) => HANDLE + handle.length / 4096 * 4,
+        }
+    }
+}
+
+/// A blob handle.
+pub(crate) struct Handle {
     blob: *mut ffi::sqlite3_blob,
     length: u64,
     /// What the handle belongs to, and must not outlive.
     connection: Rc<Connection>,
 }
 
-impl Value {
+impl Handle {
     fn open(connection: &Rc<Connection>, column: &Column, row: i64) -> rusqlite::Result<Self> {
         let mut blob = std::ptr::null_mut();
         // SAFETY: the connection is open for as long as its Rc lives; names are C strings; `blob` is where the handle goes.
@@ -49,17 +90,11 @@ impl Value {
             (code, if code == ffi::SQLITE_OK { ffi::sqlite3_blob_bytes(blob) } else { 0 })
         };
         let length = u64::try_from(length).unwrap_or(0);
-        let value = Self { blob, length, connection: Rc::clone(connection) };
-        value.checked(code).map(|()| value)
+        let handle = Self { blob, length, connection: Rc::clone(connection) };
+        handle.checked(code).map(|()| handle)
     }
 
-    /// Its bytes.
-    pub fn len(&self) -> u64 {
-        self.length
-    }
-
-    /// Bytes from `from` on, as many as `out` has room for.
-    pub fn read(&mut self, from: u64, out: &mut [u8]) -> rusqlite::Result<()> {
+    fn read(&mut self, from: u64, out: &mut [u8]) -> rusqlite::Result<()> {
         let place = c_int::try_from(from).ok().zip(c_int::try_from(out.len()).ok());
         let Some((from, len)) = place else { return self.checked(ffi::SQLITE_TOOBIG) };
         // SAFETY: `blob` is open, because opening it went well; `out` has room for `len` bytes; SQLite itself refuses what
@@ -77,14 +112,9 @@ impl Value {
         let message = message.to_string_lossy().into_owned();
         Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(message)))
     }
-
-    /// What keeping it open takes, at least for pages of the usual size.
-    fn cost(&self) -> u64 {
-        HANDLE + self.length / 4096 * 4
-    }
 }
 
-impl Drop for Value {
+impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: the connection is still open; a handle that never came to be is null, which SQLite ignores.
         unsafe { ffi::sqlite3_blob_close(self.blob) };
@@ -137,7 +167,10 @@ impl Values {
             while self.databases.len() >= self.most_databases {
                 self.let_go_of_a_database();
             }
-            self.databases.insert(database, Rc::new(open(path, &[self.column.table])?));
+            let connection = open(path, &[self.column.table])?;
+            // What is read stays what it was for as long as it is open, and the file is locked once and not for each read.
+            connection.execute_batch("BEGIN").map_err(|e| told(e, path))?;
+            self.databases.insert(database, Rc::new(connection));
         }
         Ok(self.databases.peek(&database).expect("it was there or was put there"))
     }
@@ -146,16 +179,21 @@ impl Values {
         let column = self.column;
         let connection = self.shared(database, path)?;
         let told = |e| told(e, path);
-        let row = {
-            let mut find = connection.prepare_cached(column.find).map_err(told)?;
-            let found = find.query_row([key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)));
-            found.optional().map_err(told)?
-        };
-        let Some((row, kind)) = row else { return Ok(None) };
-        if kind != "text" && kind != "blob" {
-            return Err(damaged(path, format!("'{key}': expected text, found a value of the type {kind}")));
+        let mut find = connection.prepare_cached(column.find).map_err(told)?;
+        let found = find.query_row((key, SHORT as i64), |row| {
+            let short = row.get_ref(2)?.as_bytes_or_null().ok().flatten().map(Into::into);
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, short))
+        });
+        match found.optional().map_err(told)? {
+            None => Ok(None),
+            Some((_, kind, _)) if kind != "text" && kind != "blob" => {
+                Err(damaged(path, format!("'{key}': expected text, found a value of the type {kind}")))
+            }
+            Some((_, _, Some(short))) => Ok(Some(Value::Held(short))),
+            Some((row, _, None)) => {
+                Handle::open(connection, &column, row).map(|open| Some(Value::Open(open))).map_err(told)
+            }
         }
-        Value::open(connection, &column, row).map(Some).map_err(told)
     }
 
     fn keep(&mut self, hash: u64, kept: Kept) {
