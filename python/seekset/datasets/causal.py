@@ -71,6 +71,10 @@ class CausalBatch(dict[str, Any]):
         rows, mask = self._made[0], self["loss_mask"].numpy()
         return _received, (*narrowed(rows), np.packbits(mask == 1, axis=1), "attention_mask" in self)
 
+    def __copy__(self) -> CausalBatch:
+        # Else it would go through bytes, as it does for each batch that is pinned.
+        return CausalBatch(self)
+
     def _is_as_made(self, values: dict[str, torch.Tensor]) -> bool:
         mask = values["loss_mask"]
         return all(self[name] is value for name, value in values.items()) and bool(((mask == 0) | (mask == 1)).all())

@@ -366,7 +366,7 @@ pub fn flip_coins<'py>(
 
 /// The number of the split that each id belongs to, -1 for none.
 #[pyfunction]
-pub fn split_of<'py>(py: Python<'py>, ids: Vec<String>, splits: Vec<f64>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+pub fn split_of(py: Python<'_>, ids: Vec<String>, splits: Vec<f64>) -> PyResult<Bound<'_, PyArray1<i64>>> {
     let splits = Splits::new(&splits).or_raise(py)?;
     let numbers = ids.iter().map(|id| splits.of(id.as_bytes()).map_or(-1, |number| number as i64)).collect();
     Ok(PyArray1::from_vec(py, numbers))
