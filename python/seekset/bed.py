@@ -43,7 +43,7 @@ def read_bed(path: str | os.PathLike[str]) -> Iterator[BedRegion]:
     try:
         for number, line in enumerate(_lines(path), 1):
             text = line.rstrip(b"\r\n")
-            if text.strip() and not text.startswith((b"#", b"track", b"browser")):
+            if text.strip() and not text.startswith(b"#") and text.split(None, 1)[0] not in (b"track", b"browser"):
                 yield _region(path, number, text)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(f"{path}: expected a whole gzip file, found one that can't be read: {error}") from None
@@ -65,6 +65,8 @@ def _region(path: Path, line: int, text: bytes) -> BedRegion:
     try:
         columns = (text.split(b"\t") if b"\t" in text else text.split()) if text.isascii() else []
         contig, start, end, *more = (column.decode("ascii").strip() for column in columns)
+        if not (start.lstrip("-").isdecimal() and end.lstrip("-").isdecimal()):
+            raise ValueError(start)  # noqa: TRY301 (int would take 1_0)
         region = BedRegion(contig, int(start), int(end), more[_STRAND - 3 :][:1] == ["-"], line)
     except ValueError:
         shown = text[:60].decode("utf-8", "replace")

@@ -148,6 +148,12 @@ class Selection:
     split: str | None = None
 
     def __post_init__(self) -> None:
+        if self.splits is not None:
+            # Once: what is given may be used up by looking at it.
+            listed = {name: _listed(share) for name, share in self.splits.items()}
+            if len({isinstance(share, float) for share in listed.values()}) > 1:
+                raise MismatchError("split mismatch: splits are all shares, or all lists of contigs, not some of each")
+            object.__setattr__(self, "splits", listed)
         if (self.splits is None) != (self.split is None):
             raise ValueError("give splits and split together, or neither")
         if self.splits is not None and self.split not in self.splits:
@@ -156,7 +162,7 @@ class Selection:
     @property
     def shares(self) -> list[float] | None:
         """The shares of splits, where they are given by a hash."""
-        if self.splits is None or not all(isinstance(share, (int, float)) for share in self.splits.values()):
+        if self.splits is None or not all(isinstance(share, float) for share in self.splits.values()):
             return None
         return [float(share) for share in self.splits.values()]  # type: ignore[arg-type]
 
@@ -199,9 +205,10 @@ class Selection:
     @property
     def facts(self) -> list[Any]:
         """What it is told from others by, as JSON has it."""
-        splits = None if self.splits is None else {name: _fact(share) for name, share in self.splits.items()}
-        return [self.include, self.exclude, splits, self.split]
+        return [self.include, self.exclude, self.splits, self.split]
 
 
-def _fact(share: Any) -> Any:
-    return share if isinstance(share, (int, float)) else sorted([share] if isinstance(share, str) else share)
+def _listed(share: Any) -> float | tuple[str, ...]:
+    if isinstance(share, (int, float)):
+        return float(share)
+    return tuple(sorted([share] if isinstance(share, str) else share))

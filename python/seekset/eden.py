@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seekset import _core
 from seekset.errors import DuplicateIdError, FormatError, MismatchError
 from seekset.files import AnyPath, as_path
+from seekset.limits import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,12 @@ __all__ = [
     "precompute_window_database",
     "sample_database_path",
 ]
+
+# SQLite's own mutexes are shared by all connections of a process: no fork is made while a thread may hold one.
+os.register_at_fork(before=_core.hold_sqlite, after_in_parent=_core.release_sqlite, after_in_child=_core.release_sqlite)
+
+# SQLite's limit for a value, which a contig of a sample database is.
+_LONGEST = 1_000_000_000
 
 # Rows of a Parquet file that are in memory at a time.
 _ROWS = 1 << 16
@@ -159,13 +166,9 @@ def precompute_window_database(
     """
     import numpy as np
 
-    for name, value, least in (
-        ("window_size", window_size, 1),
-        ("stride", stride, 1),
-        ("window_min_length_threshold", window_min_length_threshold, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}")
+    whole_number(window_size, "window_size", most=_LONGEST)
+    whole_number(stride, "stride", most=_LONGEST)
+    whole_number(window_min_length_threshold, "window_min_length_threshold", least=0, most=_LONGEST)
     source, path = as_path(parquet), as_path(db)
     writer = _core.EdenWindowsWriter(path, window_size=window_size, stride=stride, shortest=window_min_length_threshold)
     row = 0
@@ -176,6 +179,12 @@ def precompute_window_database(
             at = int(np.argmax(numbers < 0))
             raise MismatchError(
                 f"{source}: row {row + at}: contig {ids[at].as_py()!r} has the length {numbers[at]}, which is negative"
+            )
+        if (numbers > _LONGEST).any():
+            at = int(np.argmax(numbers > _LONGEST))
+            raise MismatchError(
+                f"{source}: row {row + at}: contig {ids[at].as_py()!r} has the length {numbers[at]}, but SQLite "
+                f"holds no more than {_LONGEST} letters of a contig"
             )
         writer.add(ids.to_pylist(), numbers)
         row += len(ids)
@@ -201,7 +210,7 @@ def _contigs(source: Path, id_column: str, length_column: str) -> Iterator[tuple
             for batch in file.iter_batches(_ROWS, columns=[id_column, length_column]):
                 # As strings, whatever they are stored as: dictionaries and the like.
                 yield batch.column(id_column).cast(pa.string()), batch.column(length_column).cast(pa.int64())
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise FormatError(f"{source}: not a Parquet file that can be read: {error}") from error
 
 

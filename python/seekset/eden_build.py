@@ -38,8 +38,9 @@ class _Record(NamedTuple):
     """A contig of a sample, and where its letters are."""
 
     contig: str
-    fasta: Fasta
+    file: Path
     row: int
+    length: int
 
 
 def build_sample_databases(
@@ -59,12 +60,16 @@ def build_sample_databases(
     (PosixPath('dbs/genome/glm_dataset_genome.sqlite'), ['genome__S-genome__chr1', 'genome__S-genome__chr2'], [27, 9])
     """
     samples = _group([as_path(file) for file in files], sample)
-    total = sum(int(record.fasta.lengths[record.row]) for records in samples.values() for record in records)
+    total = sum(record.length for records in samples.values() for record in records)
     done = 0
 
     def contigs(records: list[_Record], report: SampleReport) -> Iterator[tuple[str, str]]:
         nonlocal done
-        for contig, fasta, row in records:
+        fasta: Fasta | None = None
+        for contig, file, row, _ in records:
+            # One file is open at a time: there may be more of them than a process may have open.
+            if fasta is None or fasta.path != file:
+                fasta = Fasta(file, duplicates="first")
             letters = fasta[row].sequence
             report.ids.append(contig)
             report.lengths.append(len(letters))
@@ -88,6 +93,7 @@ def _group(files: list[Path], sample: str | None) -> dict[str, list[_Record]]:
     of_file: dict[str, Path] = {}
     for file in files:
         fasta = Fasta(file, duplicates="first")
+        lengths = fasta.lengths.tolist()
         name = _stem(file).replace("-", ".") if sample == _EACH_FILE else sample
         if sample == _EACH_FILE and name is not None and of_file.setdefault(name, file) != file:
             raise MismatchError(f"{file} and {of_file[name]} both give sample {name!r}: rename one")
@@ -98,7 +104,7 @@ def _group(files: list[Path], sample: str | None) -> dict[str, list[_Record]]:
                     f"{file}: its name can't be told from the id {contig!r}; rename it, or give one sample"
                 )
             told = _told(file, contig) if name is None else name
-            samples.setdefault(told, []).append(_Record(contig, fasta, row))
+            samples.setdefault(told, []).append(_Record(contig, file, row, lengths[row]))
     for name in samples:
         try:
             sample_database_path("", name)

@@ -8,8 +8,8 @@ from typing import SupportsIndex
 __all__ = ["limit", "whole_number"]
 
 
-def whole_number(value: SupportsIndex, name: str, *, least: int = 1) -> int:
-    """A whole number that is not smaller than ``least``.
+def whole_number(value: SupportsIndex, name: str, *, least: int = 1, most: int = 2**63 - 1) -> int:
+    """A whole number from ``least`` to ``most``.
 
     >>> whole_number(0, "stride")
     Traceback (most recent call last):
@@ -20,6 +20,8 @@ def whole_number(value: SupportsIndex, name: str, *, least: int = 1) -> int:
     number = value.__index__()
     if number < least:
         raise ValueError(f"{name} must be at least {least}, but is {number}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most}, but is {number}")
     return number
 
 

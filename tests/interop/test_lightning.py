@@ -118,6 +118,28 @@ def test_a_run_that_was_stopped_goes_on_with_the_very_next_window(data, tmp_path
         assert torch.equal(value, rest.state_dict()[name]), name
 
 
+def test_a_state_of_another_seed_is_refused(data, tmp_path):
+    module = data()
+    trained(tmp_path, module, epochs=1, max_steps=3)
+    for options in ({"seed": 7}, {"rc_aug": True}):
+        other = data(**options)
+        other.load_state_dict(module.state_dict())
+        other.setup("fit")
+        with pytest.raises(MismatchError, match="state mismatch"):
+            other.train_dataloader()
+
+
+def test_a_state_that_was_loaded_by_hand_counts(data, tmp_path):
+    whole, _ = trained(tmp_path, data(), epochs=1)
+    first = data()
+    trained(tmp_path, first, epochs=1, max_steps=5)
+    second = data()
+    second.load_state_dict(first.state_dict())
+    middle, _ = trained(tmp_path, second, epochs=1, max_steps=3)
+    assert middle.seen == whole.seen[5 * MICRO : 8 * MICRO]
+    assert second.state_dict()["train"]["position"] == 8
+
+
 def test_batch_sizes_must_fit_the_ranks(data, tmp_path, monkeypatch):
     with pytest.raises(MismatchError, match="a global batch of 5 can't be made of micro batches of 2 on 1 ranks"):
         data(global_batch_size=5).setup("fit")

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -19,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from conformance import Conformance
 from eden_reference import ByteTokenizer, item, windows_of, write_samples, write_windows
-from seekset import MismatchError, TokenTable, create_sample_database, precompute_window_database
+from seekset import MismatchError, StaleIndexError, TokenTable, create_sample_database, precompute_window_database
 from seekset.datasets import ShardedEdenDataset, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
 from window_reference import as_lists, fasta, letters, reverse_complement
@@ -296,7 +297,71 @@ def test_a_tokenizer_that_gives_texts_is_refused(dbs, windows):
         made(dbs, windows, Texts())[0]
 
 
+def test_a_damaged_number_of_a_window_is_no_address(dbs, windows):
+    with closing(sqlite3.connect(windows)) as db:
+        db.execute("UPDATE window_mappings SET window_in_seq_idx = ? WHERE window_idx = 1", (2**61,))
+        db.execute("UPDATE window_mappings SET window_in_seq_idx = -1 WHERE window_idx = 2")
+        db.commit()
+    ds = made(dbs, windows)
+    for place in (1, 2):
+        with pytest.raises(ValueError, match=f"window {place}"):
+            ds[place]
+
+
+def test_databases_that_were_replaced_are_noticed_in_other_processes(dbs, windows):
+    pickled = pickle.dumps(made(dbs, windows))
+    pickle.loads(pickled)
+    create_sample_database("A", [("x__y-A__1", "ACGT")], dbs)
+    with pytest.raises(StaleIndexError, match=r"glm_dataset_A.sqlite: it has changed"):
+        pickle.loads(pickled)
+
+
 # --- processes ---
+
+
+def test_a_fork_waits_until_no_thread_is_inside_sqlite(tmp_path, run):
+    """A child that was forked while a thread held one of SQLite's mutexes would hang for ever."""
+    samples = {f"S{number}": {f"p__q-S{number}__1": letters(4000)} for number in range(6)}
+    write_samples(tmp_path / "dbs", samples)
+    write_windows(tmp_path / "w.sqlite", samples, WINDOW, STRIDE)
+    printed = run(
+        """
+        import os, threading
+        from seekset.datasets import ShardedEdenDataset
+        ds = ShardedEdenDataset("dna", "dbs", "w.sqlite", seq_length=16, stride=9)
+        done = False
+
+        def read(first):
+            while not done:
+                ds.__getitems__(range(first, first + 300))
+                ds.close()
+
+        threads = [threading.Thread(target=read, args=(first,)) for first in (0, 500)]
+        for thread in threads:
+            thread.start()
+        for _ in range(40):
+            child = os.fork()
+            if child == 0:
+                ds.__getitems__(range(16))
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        done = True
+        for thread in threads:
+            thread.join()
+        print("all")
+        """
+    )
+    assert printed.split() == ["all"]
+
+
+def test_spawned_workers_log_the_rank_of_their_dataset(dbs, windows, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    ds = made(dbs, windows, log_windows=True, log_dir=tmp_path / "logs")
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    list(DataLoader(ds, batch_size=4, num_workers=1, multiprocessing_context="spawn", collate_fn=collate))
+    assert {row["rank"] for row in logged(tmp_path / "logs")} == {"3"}
 
 
 def _sums(ds, queue):

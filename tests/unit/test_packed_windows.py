@@ -80,6 +80,20 @@ def test_what_can_not_be_packed_is_refused(genome):
         made(genome).packed(11)
     with pytest.raises(ValueError, match="can't be packed"):
         made(genome, ends="contig").packed()
+    with pytest.raises(ValueError, match="give no transform"):
+        made(genome, transform=_numbers).packed()
+    with pytest.raises(ValueError, match="at most 2147483647"):
+        made(genome).packed(2**31)
+
+
+def test_a_state_brings_its_seed_along(genome):
+    first = made(genome, rc_aug=True, seed=1).packed(30)
+    batches = iter(first)
+    next(batches)
+    other = made(genome, rc_aug=True, seed=9).packed(30)
+    other.load_state_dict(first.state_dict())
+    for batch, resumed in zip(batches, other, strict=True):
+        assert torch.equal(batch["tokens"], resumed["tokens"])
 
 
 @pytest.mark.parametrize("workers", [0, 2])

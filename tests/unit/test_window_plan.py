@@ -235,3 +235,31 @@ def test_windows_of_very_many_contigs_take_eight_bytes_each(write):
     spans = plan.spans(numbers)
     assert (spans.contigs == numbers // 3).all()
     assert (spans.starts == numbers % 3 * 2).all()
+
+
+def test_all_contigs_of_a_repeated_id_are_meant(write):
+    path = write(b">a\nACGT\n>b\nACGT\n>a\nGGGG\n")
+    assert places(WindowPlan(path, window=4, exclude=["a"])) == [("b", 0, 4)]
+    assert places(WindowPlan(path, window=4, include=["a"])) == [("a", 0, 4), ("a", 0, 4)]
+    with pytest.raises(MismatchError, match="regions need contigs that are in one file"):
+        WindowPlan(path, window=4, regions=write(b"a\t0\t4\n", "r.bed"))
+
+
+def test_contigs_whose_names_begin_like_a_header_have_regions(write):
+    path, bed = write(fasta({"track1": "ACGT", "browser": "AC"})), write(b"track name=x\ntrack1\t0\t4\n", "r.bed")
+    assert places(WindowPlan(path, window=4, regions=bed)) == [("track1", 0, 4)]
+
+
+def test_splits_are_of_one_kind_and_may_be_used_up(write):
+    path = write(fasta({"a": "ACGT", "b": "ACGT"}))
+    with pytest.raises(MismatchError, match="all shares, or all lists"):
+        WindowPlan(path, window=4, splits={"train": 0.9, "val": ["a"]}, split="val")
+    once = WindowPlan(path, window=4, splits={"t": (name for name in "b"), "v": ["a"]}, split="t")
+    again = WindowPlan(path, window=4, splits={"t": ["b"], "v": ["a"]}, split="t")
+    assert places(once) == [("b", 0, 4)]
+    assert once.fingerprint == again.fingerprint
+
+
+def test_windows_that_no_memory_holds_are_refused(write):
+    with pytest.raises(ValueError, match="must be at most"):
+        WindowPlan(write(fasta({"a": "ACGT"})), window=2**62)

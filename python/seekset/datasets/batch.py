@@ -67,7 +67,7 @@ def _sent(array: NDArray[Any]) -> _Sent:
     if array.dtype == np.float32 and bool(((array == 0) | (array == 1)).all()):
         return np.packbits(array == 1).tobytes(), _MASK, array.shape
     if array.dtype == np.int64:
-        return *_core.narrowed(array.reshape(-1)), array.shape
+        return *_core.narrowed(np.ascontiguousarray(array).reshape(-1)), array.shape
     return array.tobytes(), array.dtype.str, array.shape
 
 

@@ -18,11 +18,12 @@ from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.window_log import WindowLog
 from seekset.eden import extract_sample_id, find_sample_databases
-from seekset.errors import MismatchError
+from seekset.errors import FormatError, MismatchError, StaleIndexError
 from seekset.files import fingerprint
 from seekset.limits import whole_number
 from seekset.rows import row_number, row_numbers
 from seekset.workers import refuse_cuda_in_worker
+from seekset.world import detect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from seekset.files import AnyPath
 
 __all__ = ["ShardedEdenDataset"]
+
+_LARGEST = 2**63 - 1
 
 
 class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
@@ -106,17 +109,28 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         self._paths = [path.absolute() for path in databases.values()]
         self._open()
         self._check_metadata(int(window_min_length_threshold or 0))
-        self._length, first = len(self._windows), self._windows.first_of_each_sample()
+        # Ids are looked at only where something follows from them.
+        needed = use_control_tags or len(self._numbers) > 1
+        self._length, first = len(self._windows), self._windows.first_of_each_sample() if needed else []
         self._check_samples(first)
         self._prepare_headers(first)
-        self._fingerprint = fingerprint([[self._path.name, self._length, self.stride, *sorted(self._numbers)]])
-        self._log = WindowLog(None if log_dir is None else os.fsdecode(log_dir), split) if log_windows else None
+        self._marks = self._marked()
+        sizes = [size for size, _ in self._marks]
+        metadata = sorted(self._windows.metadata.items())
+        self._fingerprint = fingerprint([[self._path.name, self._length, metadata, list(self._numbers), sizes]])
+        folder = None if log_dir is None else os.fsdecode(log_dir)
+        # The rank is known here, but not in a worker that was spawned.
+        self._log = WindowLog(folder, split, detect().rank) if log_windows else None
         self._order = Order(len(self), shuffle=shuffle, seed=seed)
 
     def _open(self) -> None:
         """Handles of this process; files are opened when they are read."""
         self._windows = _core.EdenWindows(self._path)
         self._sequences = _core.EdenSequences(list(self._numbers), self._paths)
+
+    def _marked(self) -> list[tuple[int, int]]:
+        """Size and time of all databases."""
+        return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, [self._path, *self._paths])]
 
     def _check_metadata(self, threshold: int) -> None:
         """Refuse a database that was made for other windows than those asked for."""
@@ -215,6 +229,10 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         headers = self._headers_of(contigs)
         databases = np.array([self._number(contig) for contig in contigs], dtype=np.int64)
         reverse = flip_coins(self._order.seed, epoch, windows) if self.rc_aug else None
+        wrong = (numbers < 0) | (numbers > _LARGEST // self.stride)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise FormatError(f"{self._path}: window {windows[at]}: there is no window {numbers[at]} of a contig")
         place: Any = (databases, contigs, numbers * self.stride, self._contents[headers])
         if self._tokens.table is None:
             texts = self._sequences.fetch(*place, windows=windows, reverse=reverse)
@@ -256,6 +274,9 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        for path, then, now in zip([self._path, *self._paths], self._marks, self._marked(), strict=True):
+            if then != now:
+                raise StaleIndexError(f"{path}: it has changed since the dataset was made: make the dataset anew")
         self._open()
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
     from seekset.files import AnyPath
+    from seekset.world import Even
 
 __all__ = ["ShardedEdenDataModule"]
 
@@ -30,7 +31,8 @@ __all__ = ["ShardedEdenDataModule"]
 class ShardedEdenDataModule(LightningDataModule):
     """Loaders of training, validation and test windows. Training windows are shuffled, and resume within an epoch.
 
-    Each loader gives batches of ``micro_batch_size`` windows; all ranks have as many of them. The rank is that of
+    Each loader gives batches of ``micro_batch_size`` windows. In training, all ranks have as many of them; validation
+    and test windows come once each, unless ``even`` says otherwise. The rank is that of
     Megatron's data-parallel group where there is one, so that ranks which hold parts of one model read the same
     windows.
 
@@ -55,6 +57,8 @@ class ShardedEdenDataModule(LightningDataModule):
         pin_memory: Whether batches are put into pinned memory; if not given, where there is CUDA.
         persistent_workers: Whether workers stay from epoch to epoch.
         multiprocessing_context: How workers are started.
+        even: What to do where validation and test windows don't divide by ranks: ``"none"`` leaves it; ``"pad"``
+            repeats some and ``"drop"`` leaves some out, so that all ranks have as many, as collective calls need it.
         options: What else :class:`ShardedEdenDataset` takes, such as ``create_attention_mask`` or ``legacy_header``.
     """
 
@@ -80,6 +84,7 @@ class ShardedEdenDataModule(LightningDataModule):
         pin_memory: bool | None = None,
         persistent_workers: bool = True,
         multiprocessing_context: str = "spawn",
+        even: Even = "none",
         **options: Any,
     ) -> None:
         super().__init__()
@@ -87,6 +92,7 @@ class ShardedEdenDataModule(LightningDataModule):
         self.global_batch_size = whole_number(global_batch_size, "global_batch_size")
         self.num_workers = whole_number(num_workers, "num_workers", least=0)
         self.seed, self._rc_aug = seed, rc_aug
+        self._even, self._base = even, (0, 0)
         self._pin_memory, self._persistent, self._context = pin_memory, persistent_workers, multiprocessing_context
         self._paths = {"train": train_window_db_path, "val": val_window_db_path, "test": test_window_db_path}
         self._options: dict[str, Any] = {
@@ -129,15 +135,26 @@ class ShardedEdenDataModule(LightningDataModule):
         """Epoch and position of training: what Lightning puts into checkpoints, within an epoch, too."""
         sampler = self._samplers.get("train")
         if sampler is None:
-            return {} if self._loaded is None else {"train": self._loaded}
-        return {"train": sampler.state_dict(position=self._trained())}
+            return {} if self._loaded is None else self._loaded
+        return {"train": sampler.state_dict(position=self._trained()), "data": self._datasets["train"].state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on where a checkpoint was written."""
-        self._loaded = state_dict.get("train")
-        sampler = self._samplers.get("train")
-        if sampler is not None and self._loaded is not None:
-            sampler.load_state_dict(self._loaded)
+        self._loaded = state_dict if "train" in state_dict else None
+        if "train" in self._samplers:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Take up a state that was loaded: seed and epoch in the dataset, the position in its sampler."""
+        if self._loaded is None:
+            return
+        state, self._loaded = self._loaded, None
+        self._datasets["train"].load_state_dict(state.get("data"))
+        if state["data"]["seed"] != self.seed:
+            raise MismatchError(f"state mismatch: seed was {state['data']['seed']} and is {self.seed} here")
+        self._samplers["train"].load_state_dict(state["train"])
+        # A trainer that resumed has counted what came before; a fresh one has not.
+        self._base = (state["train"]["epoch"], state["train"]["position"] - self._processed())
 
     def teardown(self, stage: str) -> None:
         """Let go of files."""
@@ -201,12 +218,11 @@ class ShardedEdenDataModule(LightningDataModule):
         train = split == "train"
         world = self._world()
         sampler = ResumableBatchSampler(
-            dataset, self.micro_batch_size, drop_last=train, even="drop" if train else "none", world=world
+            dataset, self.micro_batch_size, drop_last=train, even="drop" if train else self._even, world=world
         )
         self._samplers[split] = sampler
-        if train and self._loaded is not None:
-            sampler.load_state_dict(self._loaded)
-            self._loaded = None
+        if train:
+            self._take_up()
         workers: dict[str, Any] = {}
         if self.num_workers:
             workers = {"persistent_workers": self._persistent, "multiprocessing_context": self._context}
@@ -222,8 +238,13 @@ class ShardedEdenDataModule(LightningDataModule):
 
     def _trained(self) -> int | None:
         """How many batches of the epoch were trained on; loaders have asked for more."""
-        trainer = self.trainer
-        if trainer is None:
+        if self.trainer is None:
             return None
-        progress: Any = trainer.fit_loop.epoch_loop.batch_progress.current
+        epoch, before = self._base
+        return self._processed() + (before if epoch == self._samplers["train"].epoch else 0)
+
+    def _processed(self) -> int:
+        if self.trainer is None:
+            return 0
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
         return int(progress.processed)

@@ -78,7 +78,7 @@ class EdenTokens:
             ids = [] if found is None else [found]
         else:
             ids = self.encode(tag)
-        if not ids or ids == [self._found("unk")]:
+        if not ids or self._found("unk") in ids:
             raise MismatchError(f"control tag mismatch: the tokenizer does not know {tag!r}")
         return ids
 

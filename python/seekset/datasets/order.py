@@ -45,6 +45,12 @@ class Order:
         self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
         self.seed = seed
 
+    def of_other_rows(self, count: int) -> Order:
+        """An order of another number of rows that has the same seed and epoch, whenever they change."""
+        other = Order(count, shuffle=self._shuffle)
+        other._shared = self._shared
+        return other
+
     @property
     def shuffle(self) -> bool:
         """Whether the order is a permutation."""

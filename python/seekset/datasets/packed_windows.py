@@ -11,7 +11,6 @@ from torch.utils.data import Dataset
 from seekset import _core
 from seekset._core import Permutation
 from seekset.datasets.batch import PackedBatch
-from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.stream import Stream
 from seekset.errors import MismatchError
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["PackedWindowBatches", "PackedWindows"]
 
 _PLANNED_AT_ONCE = 16
+
+# cu_seqlens is int32.
+_MOST_TOKENS = 2**31 - 1
 
 
 class _Lengths:
@@ -55,22 +57,27 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
 
     def __init__(self, windows: WindowDataset, max_tokens: int | None = None) -> None:
         plan = windows.plan
-        budget = plan.window if max_tokens is None else whole_number(max_tokens, "max_tokens")
+        budget = plan.window if max_tokens is None else whole_number(max_tokens, "max_tokens", most=_MOST_TOKENS)
         if budget < plan.window:
             raise MismatchError(
                 f"max_tokens mismatch: a window has {plan.window} tokens, but a batch has only {budget}"
             )
         if windows.ends != "window":
             raise ValueError('packed windows each have their specials: ends="contig" can\'t be packed')
+        if windows.transform is not None:
+            raise ValueError("a transform is called with items, which packed batches have none of: give no transform")
         self.windows = windows
         self.max_tokens = budget
         self._at_once = budget // plan.window
         numbers, letters = plan.short()
         self._short = torch.from_numpy(numbers).share_memory_()
+        # How many full windows stand before each of them.
+        self._full_before = torch.from_numpy(numbers - np.arange(len(numbers))).share_memory_()
         specials = plan.window - plan.content
         self._plan = Plan.create(_Lengths(letters + specials), tokens=None, max_tokens=budget, max_length=None)
         self._full = len(plan) - len(numbers)
-        self._order = Order(len(self), shuffle=windows._order.shuffle, seed=windows._order.seed)  # noqa: SLF001
+        # The same seed and epoch as the windows': strands are drawn from them, too.
+        self._order = windows._order.of_other_rows(len(self))  # noqa: SLF001 (they are one dataset)
 
     def __len__(self) -> int:
         return -(-self._full // self._at_once) + len(self._plan)
@@ -109,8 +116,8 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
         if self._order.shuffle:
             places = Permutation(self._full, self._order.seed, epoch).take(places)
         # The k-th of the full windows comes after as many short ones as stand before it.
-        before = np.searchsorted(short - np.arange(len(short)), places, side="right")
-        return places + before
+        found: NDArray[np.int64] = places + np.searchsorted(self._full_before.numpy(), places, side="right")
+        return found
 
     def _gathered(self, numbers: NDArray[np.int64], epoch: int) -> PackedBatch:
         windows = self.windows

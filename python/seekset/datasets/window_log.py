@@ -10,8 +10,6 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.world import detect
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,29 +27,29 @@ class WindowLog:
     Args:
         folder: Where the files are; the working folder unless given.
         split: What stands in their names.
+        rank: The rank, which stands there, too.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, split: str) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, split: str, rank: int = 0) -> None:
         self._folder = Path.cwd() if folder is None else Path(folder).absolute()
         self._split = split
-        self._opened: tuple[int, int, int] | None = None
+        self._rank = rank
+        self._opened: tuple[int, int] | None = None
 
     def write(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
         """Add windows, each with its sequence, sample and number in the sequence, as read now."""
-        _, file, rank = self._file()
         now = time.time_ns()
-        os.write(file, _lines((*row, rank, now) for row in rows))
+        _write(self._file(), _lines((*row, self._rank, now) for row in rows))
 
-    def _file(self) -> tuple[int, int, int]:
+    def _file(self) -> int:
         """The file of this very process: a forked child does not write to its parent's."""
         if self._opened is None or self._opened[0] != os.getpid():
             self._folder.mkdir(parents=True, exist_ok=True)
-            rank = detect().rank
-            name = f"window_access_{self._split}_rank{rank}_{uuid.uuid4().hex[:8]}.csv"
+            name = f"window_access_{self._split}_rank{self._rank}_{uuid.uuid4().hex[:8]}.csv"
             file = os.open(self._folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o666)
-            os.write(file, _lines([COLUMNS]))
-            self._opened = (os.getpid(), file, rank)
-        return self._opened
+            _write(file, _lines([COLUMNS]))
+            self._opened = (os.getpid(), file)
+        return self._opened[1]
 
     def close(self) -> None:
         """Let go of this process's file."""
@@ -64,6 +62,12 @@ class WindowLog:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
+
+
+def _write(file: int, content: bytes) -> None:
+    """All of it: a disk that is nearly full takes a part, and says so only when it is asked again."""
+    while content:
+        content = content[os.write(file, content) :]
 
 
 def _lines(rows: Iterable[tuple[Any, ...]]) -> bytes:

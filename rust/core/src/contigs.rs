@@ -205,8 +205,16 @@ impl Contigs {
         let mut found = Vec::new();
         for (file, &first) in self.starts[..self.files().len()].iter().enumerate() {
             let fasta = self.files.get(file as u32)?;
-            let row = fasta.index().find(id).map_err(|e| e.in_file(fasta.index_path()))?;
-            found.extend(row.map(|row| first + row));
+            let index = fasta.index();
+            let Some(row) = index.find(id).map_err(|e| e.in_file(fasta.index_path()))? else { continue };
+            found.push(first + row);
+            // Look-ups give the first of those that share an id, which few files have.
+            let after = if index.repeated_ids() > 0 { row + 1..fasta.len() } else { 0..0 };
+            for later in after {
+                if index.id(later).map_err(|e| e.in_file(fasta.index_path()))? == id {
+                    found.push(first + later);
+                }
+            }
         }
         Ok(found)
     }

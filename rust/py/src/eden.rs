@@ -261,15 +261,19 @@ impl EdenWindowsWriter {
         if ids.len() != lengths.len() {
             return Err(PyValueError::new_err("ids and lengths must be of one length"));
         }
-        let mut inner = self.inner.lock().map_err(|_| finished())?;
-        let writer = inner.as_mut().ok_or_else(finished)?;
-        py.detach(|| ids.iter().zip(lengths).try_for_each(|(id, &length)| writer.add(id, length))).or_raise(py)
+        // Without the GIL, which whoever has the lock may wait for.
+        let added = py.detach(|| {
+            let mut inner = self.inner.lock().ok()?;
+            let writer = inner.as_mut()?;
+            Some(ids.iter().zip(lengths).try_for_each(|(id, &length)| writer.add(id, length)))
+        });
+        added.ok_or_else(finished)?.or_raise(py)
     }
 
     /// Writes the database: how many windows and contigs it has, and how many contigs are too short.
     #[pyo3(signature = (*, progress=None))]
     fn finish(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<(u64, u64, u64)> {
-        let writer = self.inner.lock().map_err(|_| finished())?.take().ok_or_else(finished)?;
+        let writer = py.detach(|| self.inner.lock().ok()?.take()).ok_or_else(finished)?;
         let written = watched(py, progress.as_ref(), |watch| writer.finish(watch))?;
         Ok((written.windows, written.sequences, written.left_out))
     }
@@ -291,23 +295,32 @@ impl SampleWriter {
 
     /// Adds a contig.
     fn add(&self, py: Python<'_>, id: PyBackedStr, letters: PyBackedStr) -> PyResult<()> {
-        let mut inner = self.inner.lock().map_err(|_| finished())?;
-        let sample = inner.as_mut().ok_or_else(finished)?;
-        py.detach(|| sample.add(&id, &letters)).or_raise(py)
+        let added = py.detach(|| self.inner.lock().ok()?.as_mut().map(|sample| sample.add(&id, &letters)));
+        added.ok_or_else(finished)?.or_raise(py)
     }
 
     /// Gives the database its name.
     fn finish(&self, py: Python<'_>) -> PyResult<PathBuf> {
-        let sample = self.inner.lock().map_err(|_| finished())?.take().ok_or_else(finished)?;
+        let sample = py.detach(|| self.inner.lock().ok()?.take()).ok_or_else(finished)?;
         py.detach(|| sample.finish()).or_raise(py)
     }
 
     /// Gives it up: what was there before stays.
-    fn abandon(&self) {
-        if let Ok(mut inner) = self.inner.lock() {
-            drop(inner.take());
-        }
+    fn abandon(&self, py: Python<'_>) {
+        py.detach(|| drop(self.inner.lock().ok().and_then(|mut inner| inner.take())));
     }
+}
+
+/// Keeps threads out of SQLite while a fork is made; without the GIL, which those inside may wait for.
+#[pyfunction]
+pub fn hold_sqlite(py: Python<'_>) {
+    py.detach(seekset_core::io::sqlite::forks::hold);
+}
+
+/// Lets them in again.
+#[pyfunction]
+pub fn release_sqlite() {
+    seekset_core::io::sqlite::forks::release();
 }
 
 fn finished() -> PyErr {

@@ -33,7 +33,8 @@ mod _core {
     use crate::batch::{are_token_positions, narrowed, token_positions, widened};
     #[pymodule_export]
     use crate::eden::{
-        EdenSequences, EdenWindows, EdenWindowsWriter, SampleWriter, count_windows, sample_of, validate_windows,
+        EdenSequences, EdenWindows, EdenWindowsWriter, SampleWriter, count_windows, hold_sqlite, release_sqlite,
+        sample_of, validate_windows,
     };
     #[pymodule_export]
     use crate::encoding::{encode_example, encode_sequence_example};

@@ -7,6 +7,7 @@ use crate::error::{Error, Place, Result};
 use crate::gather::Kernel;
 use crate::gather::complement::COMPLEMENT;
 use crate::gather::letters::EvenLines;
+use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::told;
 use crate::io::sqlite::values::{Value, Values};
 use crate::io::threads;
@@ -66,6 +67,7 @@ where
     K::Out: 'o,
 {
     each(parts.iter_mut().collect(), |part| {
+        let _inside = enter();
         let letters = part.places.iter().map(|&place| letters(sequences, &mut part.reader, &windows[place as usize]));
         part.letters = letters.collect::<Result<_>>()?;
         Ok(())
@@ -87,6 +89,7 @@ where
         (part, slots)
     });
     each(with_slots.collect(), |(part, slots)| {
+        let _inside = enter();
         let mut scratch = Vec::new();
         part.places.iter().zip(slots).try_for_each(|(&place, slot)| {
             copy(sequences, &mut part.reader, &windows[place as usize], kernel, &mut scratch, slot)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::sequences::SEQUENCES;
 use crate::error::{Error, Result};
 use crate::io::sqlite::beside::{Beside, refuse_nul, refuse_to_replace};
+use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::{damaged, told};
 
 /// The bytes of a page: the most that SQLite takes, so that long values are short chains.
@@ -29,6 +30,7 @@ impl SampleWriter {
 
     /// Adds a contig. Its id must not be there yet; its letters are stored as they are.
     pub fn add(&mut self, id: &str, letters: &str) -> Result<()> {
+        let _inside = enter();
         let path = self.file.path();
         refuse_nul(path, "the contig id", id)?;
         if let Some(at) = letters.bytes().position(|byte| byte == 0 || !byte.is_ascii()) {
@@ -69,6 +71,7 @@ impl SampleWriter {
 
     /// Gives the database its name.
     pub fn finish(self) -> Result<PathBuf> {
+        let _inside = enter();
         self.file.connection().execute_batch("COMMIT").map_err(|e| self.file.told(e))?;
         self.file.publish()
     }

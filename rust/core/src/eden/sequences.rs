@@ -10,6 +10,7 @@ use crate::files::kept;
 use crate::gather::layout::{Ends, offsets, ragged};
 use crate::gather::{Kernel, Raw};
 use crate::io::readers::Readers;
+use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::values::{Column, Values};
 use crate::io::sqlite::{Table, damaged, told};
 use crate::io::threads;
@@ -169,6 +170,7 @@ impl EdenSequences {
     }
 
     fn with_reader<T>(&self, work: impl FnOnce(&mut Values) -> Result<T>) -> Result<T> {
+        let _inside = enter();
         let mut readers = self.readers.take(1, reader);
         let done = work(&mut readers[0]);
         self.readers.give(readers);

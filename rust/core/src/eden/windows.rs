@@ -12,6 +12,7 @@ use super::ids::beginning;
 use super::rule::WindowRule;
 use crate::error::{Error, Result};
 use crate::io::readers::Readers;
+use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::{Table, damaged, open, told};
 use crate::watch::{Beat, Watch};
 
@@ -222,6 +223,7 @@ impl EdenWindows {
 
     /// Does something with a connection that nobody else uses meanwhile.
     fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let _inside = enter();
         let connection = match self.readers.take_one() {
             Some(connection) => connection,
             None => open(&self.path, &TABLES)?,

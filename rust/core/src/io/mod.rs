@@ -18,7 +18,7 @@ pub(crate) mod seldom;
 pub(crate) mod shuffle;
 pub mod source;
 pub mod spool;
-pub(crate) mod sqlite;
+pub mod sqlite;
 pub mod store;
 pub mod threads;
 pub mod whole;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arc_swap::ArcSwapOption;
 
+use super::sqlite::forks::enter;
 use super::threads;
 
 /// How often a lock that is taken is tried. It is held for nanoseconds, unless a fork left it taken.
@@ -54,11 +55,13 @@ impl<T> Readers<T> {
             let most = threads::threads().min(readers.len());
             given = readers.split_off(most);
         }
+        let _inside = enter();
         drop(given); // after the lock: closing files takes its time
     }
 
     /// Lets go of all readers that are not in use.
     pub fn clear(&self) {
+        let _inside = enter();
         if let Some(kept) = self.kept.swap(None)
             && kept.pid != std::process::id()
         {

@@ -6,6 +6,9 @@
 
 use crate::error::{Error, Result};
 
+/// The most tokens of a window, and letters of a stride: products with them stay within 64 bits.
+const MOST: u64 = 1 << 40;
+
 /// What becomes of the letters after the last window that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
@@ -57,6 +60,12 @@ impl Windows {
             return Err(Error::Mismatch(format!(
                 "a window of {window} tokens has no room for letters beside {} special tokens",
                 window.saturating_sub(content)
+            )));
+        }
+        if window > MOST || stride > MOST {
+            let most = MOST;
+            return Err(Error::Mismatch(format!(
+                "window and stride must be at most {most}, but are {window} and {stride}"
             )));
         }
         if stride == 0 {

@@ -59,6 +59,8 @@ impl Beside {
     pub fn publish(self) -> Result<PathBuf> {
         let Self { path, connection, temp } = self;
         connection.close().map_err(|(_, e)| told(e, &path))?;
+        // The old one is good until the new one is: nothing was synced while it was written.
+        std::fs::File::open(&temp).and_then(|file| file.sync_all()).map_err(|e| Error::io(&path, e))?;
         temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
         Ok(path)
     }

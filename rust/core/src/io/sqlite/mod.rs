@@ -1,6 +1,7 @@
 //! SQLite databases: opened to be read, written beside their name, their errors told as ours.
 
 pub(crate) mod beside;
+pub mod forks;
 pub(crate) mod values;
 
 use std::io;
