@@ -149,9 +149,10 @@ class ShardedEdenDataModule(LightningDataModule):
         if self._loaded is None:
             return
         state, self._loaded = self._loaded, None
-        self._datasets["train"].load_state_dict(state.get("data"))
-        if state["data"]["seed"] != self.seed:
-            raise MismatchError(f"state mismatch: seed was {state['data']['seed']} and is {self.seed} here")
+        data: Any = state.get("data")
+        self._datasets["train"].load_state_dict(data)
+        if data["seed"] != self.seed:
+            raise MismatchError(f"state mismatch: seed was {data['seed']} and is {self.seed} here")
         self._samplers["train"].load_state_dict(state["train"])
         # A trainer that resumed has counted what came before; a fresh one has not.
         self._base = (state["train"]["epoch"], state["train"]["position"] - self._processed())
