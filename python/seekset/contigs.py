@@ -48,6 +48,8 @@ class Contigs:
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self.paths: list[Path] = [path.absolute() for path in find_fastas(paths)]
+        if not self.paths:
+            raise ValueError("windows are cut from at least one FASTA file, and none was given")
         self._core: _core.Contigs | None = _core.Contigs(self.paths, progress=progress)
         self._marks = self._core.marks()
         for remark in self._core.remarks:
@@ -153,7 +155,8 @@ class Selection:
             listed = {name: _listed(share) for name, share in self.splits.items()}
             if len({isinstance(share, float) for share in listed.values()}) > 1:
                 raise MismatchError("split mismatch: splits are all shares, or all lists of contigs, not some of each")
-            object.__setattr__(self, "splits", listed)
+            # By name: which contigs a share means must not depend on the order in which a file of options lists them.
+            object.__setattr__(self, "splits", dict(sorted(listed.items())))
         if (self.splits is None) != (self.split is None):
             raise ValueError("give splits and split together, or neither")
         if self.splits is not None and self.split not in self.splits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -23,6 +24,9 @@ SPLITS = ("train", "val", "test")
 
 # The word that asks for a sample of each file.
 _EACH_FILE = "file"
+
+
+_PARQUET = b"PAR1"
 
 
 class SampleReport(NamedTuple):
@@ -151,10 +155,22 @@ def write_contigs(
     table = pa.table({"contig_id": pa.array(ids, pa.string()), "length": pa.array(lengths, pa.int64())})
     written = [_write_table(table, path)]
     if splits is not None:
-        of = _core.split_of(ids, list(splits))
-        for number, name in enumerate(SPLITS[: len(splits)]):
+        # By name, as WindowDataset has them, so that both part contigs alike.
+        shares = dict(sorted(zip(SPLITS, splits, strict=False)))
+        of = _core.split_of(ids, list(shares.values()))
+        for number, name in sorted(enumerate(shares), key=lambda pair: SPLITS.index(pair[1])):
             written.append(_write_table(table.filter(pa.array(of == number)), path.with_name(f"{name}_split.parquet")))
     return written
+
+
+def refuse_other_than_parquet(path: Path) -> None:
+    """An error if there is a file that is no Parquet table: only those are replaced."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(_PARQUET)) != _PARQUET:
+                raise MismatchError(f"{path}: there is a file already, and it is no Parquet table; give another path")
 
 
 def _write_table(table: Any, path: Path) -> Path:
@@ -162,6 +178,7 @@ def _write_table(table: Any, path: Path) -> Path:
     import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    refuse_other_than_parquet(path)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
         try:
             pq.write_table(table, file)

@@ -153,7 +153,11 @@ class WindowPlan:
                 stacklevel=4,
             )
         if not len(self):
-            warnings.warn("no contig is meant that has a window: there are none", SeeksetWarning, stacklevel=4)
+            warnings.warn(
+                "there are no windows: nothing is left after min_length, include, exclude, splits and regions",
+                SeeksetWarning,
+                stacklevel=4,
+            )
 
     @property
     def window(self) -> int:
@@ -239,7 +243,7 @@ def _known(contigs: Contigs, name: str, where: str) -> tuple[int, int]:
     if len(found) == 1:
         return found[0], contigs.core.length(found[0])
     if not found:
-        raise FormatError(f"{where}: there is no contig {name!r} in {contigs.paths[0]} or the other files")
+        raise FormatError(f"{where}: there is no contig {name!r} in the FASTA files, such as {contigs.paths[0]}")
     files = " and ".join(str(contigs.file(contig)) for contig in found[:2])
     raise MismatchError(f"{where}: {name!r} is in {files}: regions need contigs that are in one file")
 

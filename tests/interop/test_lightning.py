@@ -227,6 +227,11 @@ def test_ranks_of_a_real_trainer_see_other_windows(data, tmp_path, run):
     assert not set(map(tuple, first)) & set(map(tuple, second))
 
 
+def test_options_that_are_none_are_refused_at_once(data):
+    with pytest.raises(TypeError, match="rc_augment"):
+        data(rc_augment=True)
+
+
 def test_splits_that_were_not_given_have_no_loader(tmp_path, data):
     module = data()
     module._paths["val"] = None

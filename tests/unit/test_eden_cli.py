@@ -96,6 +96,16 @@ def test_files_that_are_no_samples_are_named_and_leave_no_database(cli, write, t
     assert list(tmp_path.glob("dbs/*/*")) == []
 
 
+def test_files_other_than_parquet_are_not_replaced(cli, write):
+    genome = write(b">BCR__E-S__1\nACGT\n", "g.fa")
+    done = cli("build", "g.fa", "-o", "dbs", "--parquet", "g.fa")
+    assert done.returncode == 1
+    assert "g.fa: there is a file already, and it is no Parquet table" in done.stderr
+    assert genome.read_bytes() == b">BCR__E-S__1\nACGT\n"
+    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.parquet").returncode == 0
+    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.parquet").returncode == 0
+
+
 def test_splits_are_parted_by_a_hash_that_other_contigs_do_not_change(cli, write, tmp_path):
     write(b"".join(b">P__x-S__%d\nACGT\n" % k for k in range(400)), "g.fa")
     assert cli("build", "g.fa", "-o", "dbs", "--parquet", "t/all.parquet", "--splits", ".8,.1,.1").returncode == 0

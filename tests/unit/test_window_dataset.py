@@ -65,6 +65,7 @@ def test_special_tokens_at_the_ends_of_contigs_only(genome):
     ds = in_order(genome, ends="contig")
     assert as_lists(ds[0]) == item(CONTIGS["chr1"][:11], 12, footer=())
     assert as_lists(ds[1]) == item(CONTIGS["chr1"][7:19], 12, header=(), footer=())
+    assert ds.place(1)[2:4] == (7, 19)
     last = ds.place(len(ds) - 1)
     assert last.contig == "chrM"
     assert as_lists(ds[len(ds) - 1]) == item(CONTIGS["chrM"][15:], 12, header=())

@@ -69,7 +69,7 @@ def test_a_stride_beyond_the_content_warns_with_what_is_unseen(write):
 
 def test_short_contigs_have_windows_only_from_the_least_length_on(genome):
     assert {place[0] for place in places(WindowPlan(genome, window=10, min_length=11))} == {"chr1", "chrM"}
-    with pytest.warns(SeeksetWarning, match="there are none"):
+    with pytest.warns(SeeksetWarning, match="there are no windows"):
         assert len(WindowPlan(genome, window=10, min_length=1000)) == 0
 
 
@@ -105,6 +105,14 @@ def test_splits_by_hash_part_contigs_without_leakage(write):
     assert 280 < len(found[0]["train"]) < 360
 
 
+def test_splits_do_not_depend_on_the_order_of_their_names(write):
+    path = write(fasta({f"c{number}": "ACGT" for number in range(60)}))
+    one, other = {"train": 0.6, "val": 0.4}, {"val": 0.4, "train": 0.6}
+    assert places(WindowPlan(path, window=4, splits=one, split="val")) == places(
+        WindowPlan(path, window=4, splits=other, split="val")
+    )
+
+
 def test_splits_by_list(genome):
     splits = {"train": ["chr1", "tiny"], "val": ["chr2"]}
     assert {place[0] for place in places(WindowPlan(genome, window=10, splits=splits, split="val"))} == {"chr2"}
@@ -133,6 +141,8 @@ def test_what_can_not_be_meant_is_refused(genome):
         WindowPlan(genome, window=8192.0)
     with pytest.raises(FileNotFoundError):
         WindowPlan(genome.with_name("missing.fa"))
+    with pytest.raises(ValueError, match="none was given"):
+        WindowPlan([])
 
 
 def test_a_plan_pickles_as_its_paths_and_notices_changed_files(genome):

@@ -52,13 +52,13 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
             one, sample ids are not looked for in the ids of contigs.
         window_db_path: The window database of a split.
         seq_length: Tokens of an item; must be the window size of the database.
-        stride: Letters between windows; must be that of the database.
+        stride: Letters between windows, 7992 for ``None``; must be that of the database.
         rc_aug: Whether half of the windows are given as their reverse complement, drawn from seed, epoch and window.
         use_control_tags: Whether headers have the control tag of the contig, ``<ctrl_PREFIX>``, and a separator.
         create_attention_mask: Whether items have a causal mask, True where a token must not be looked at.
         window_min_length_threshold: The threshold that the database was made with, if there was one.
         log_windows: Whether reads are logged to ``window_access_{split}_rank{rank}_{uuid}.csv`` files.
-        log_dir: Where those are.
+        log_dir: Where those are; the working folder unless given.
         split: What stands in their names.
         include_bos: Whether items begin with ``bos``.
         include_eos: Whether letters are followed by ``eos``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,8 @@ class ShardedEdenDataModule(LightningDataModule):
             "log_dir": log_dir,
             **options,
         }
+        if unknown := set(options) - set(inspect.signature(ShardedEdenDataset).parameters):
+            raise TypeError(f"neither this module nor ShardedEdenDataset takes {', '.join(sorted(unknown))}")
         self._datasets: dict[str, ShardedEdenDataset] = {}
         self._samplers: dict[str, ResumableBatchSampler] = {}
         self._loaded: dict[str, Any] | None = None

@@ -79,7 +79,9 @@ class EdenTokens:
         else:
             ids = self.encode(tag)
         if not ids or self._found("unk") in ids:
-            raise MismatchError(f"control tag mismatch: the tokenizer does not know {tag!r}")
+            raise MismatchError(
+                f"control tag mismatch: the tokenizer does not know {tag!r}; a token table has it as specials={{{tag!r}: id}}"
+            )
         return ids
 
     def encode(self, text: str) -> list[int]:

@@ -153,7 +153,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def place(self, place: int, epoch: int | None = None) -> Window:
         """Where the item at a place lies: file, contig, start, end, and whether it is the reverse complement."""
-        return self.plan.places(self._spans([row_number(place, len(self))], epoch))[0]
+        spans, _ = self._edged(self._spans([row_number(place, len(self))], epoch))
+        return self.plan.places(spans)[0]
 
     def _spans(self, places: Sequence[int], epoch: int | None) -> WindowSpans:
         epoch = self.epoch if epoch is None else epoch

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 
 /// The most tokens of a window, and letters of a stride: products with them stay within 64 bits.
-const MOST: u64 = 1 << 40;
+const MOST: u64 = 1 << 31;
 
 /// What becomes of the letters after the last window that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
