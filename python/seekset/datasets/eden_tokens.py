@@ -80,7 +80,8 @@ class EdenTokens:
             ids = self.encode(tag)
         if not ids or self._found("unk") in ids:
             raise MismatchError(
-                f"control tag mismatch: the tokenizer does not know {tag!r}; a token table has it as specials={{{tag!r}: id}}"
+                f"control tag mismatch: the tokenizer does not know {tag!r}; a token table has it as "
+                f"specials={{{tag!r}: id}}"
             )
         return ids
 
