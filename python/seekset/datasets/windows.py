@@ -246,7 +246,8 @@ def at_contig_ends(
     begins = spans.starts == 0
     room, left = window - np.where(begins, first, 0), spans.lengths - spans.starts
     finishes = left + last <= room
-    letters = np.where(finishes, left, np.minimum(room, left))
+    # One that has no room for what ends a contig does not reach its end, which the next window does.
+    letters = np.where(finishes, left, np.minimum(room, left - 1))
     before, after = np.where(spans.reverse, finishes, begins), np.where(spans.reverse, begins, finishes)
     return spans._replace(letters=letters), (before.astype(np.int64), after.astype(np.int64))
 
