@@ -20,6 +20,17 @@ RANKS = (1, 2, 3, 5)
 WORKERS = (0, 1, 2, 3)
 BATCH = 3
 
+# What every map-style dataset keeps, by the names of the checks; those that need arguments are called by themselves.
+CHECKS = (
+    "every_item_comes_once",
+    "loaders_deliver_every_item_once",
+    "epochs_reach_persistent_workers",
+    "streams_resume_at_every_item",
+    "samplers_resume_at_every_batch",
+    "positions_can_be_given_where_loaders_run_ahead",
+    "a_fresh_process_agrees",
+)
+
 
 def as_is(item):
     return item

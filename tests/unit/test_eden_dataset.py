@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from conformance import Conformance
+from conformance import CHECKS, Conformance
 from eden_reference import ByteTokenizer, item, windows_of, write_samples, write_windows
 from seekset import MismatchError, StaleIndexError, TokenTable, create_sample_database, precompute_window_database
 from seekset.datasets import ShardedEdenDataset, WindowDataset
@@ -448,18 +448,7 @@ def conformance(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "every_item_comes_once",
-        "loaders_deliver_every_item_once",
-        "epochs_reach_persistent_workers",
-        "streams_resume_at_every_item",
-        "samplers_resume_at_every_batch",
-        "positions_can_be_given_where_loaders_run_ahead",
-        "a_fresh_process_agrees",
-    ],
-)
+@pytest.mark.parametrize("check", CHECKS)
 def test_what_every_dataset_keeps(conformance, check):
     getattr(conformance, check)()
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from conformance import Conformance
+from conformance import CHECKS, Conformance
 from seekset import MismatchError
 from seekset.datasets import PackedWindowBatches, WindowDataset
 from window_reference import fasta, item
@@ -122,16 +122,6 @@ def _batches(path):
     return PackedWindowBatches(made(path, rc_aug=True), 30)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "every_item_comes_once",
-        "loaders_deliver_every_item_once",
-        "epochs_reach_persistent_workers",
-        "streams_resume_at_every_item",
-        "samplers_resume_at_every_batch",
-        "a_fresh_process_agrees",
-    ],
-)
+@pytest.mark.parametrize("check", CHECKS)
 def test_what_every_dataset_keeps(genome, check):
     getattr(Conformance(partial(_batches, genome), _numbers), check)()

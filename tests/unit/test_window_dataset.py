@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from conformance import Conformance
+from conformance import CHECKS, Conformance
 from seekset import MismatchError, TokenTable
 from seekset.datasets import Stream, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
@@ -224,18 +224,7 @@ def conformance(write):
     return Conformance(partial(_make, write(fasta({"a": letters(90), "b": "ACC", "c": "TTG"}))), _key)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "every_item_comes_once",
-        "loaders_deliver_every_item_once",
-        "epochs_reach_persistent_workers",
-        "streams_resume_at_every_item",
-        "samplers_resume_at_every_batch",
-        "positions_can_be_given_where_loaders_run_ahead",
-        "a_fresh_process_agrees",
-    ],
-)
+@pytest.mark.parametrize("check", CHECKS)
 def test_what_every_dataset_keeps(conformance, check):
     getattr(conformance, check)()
 
