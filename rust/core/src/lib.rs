@@ -32,6 +32,7 @@ pub mod gather;
 pub mod index;
 pub mod io;
 pub mod plan;
+pub mod pool;
 pub mod scan;
 pub mod sequences;
 pub mod tfrecord;

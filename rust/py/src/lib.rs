@@ -13,6 +13,7 @@ mod ledger;
 mod payloads;
 mod permutation;
 mod plan;
+mod pool;
 mod sequences;
 mod stream;
 mod table;
@@ -48,6 +49,8 @@ mod _core {
     use crate::permutation::Permutation;
     #[pymodule_export]
     use crate::plan::{BalancedOrder, Plan};
+    #[pymodule_export]
+    use crate::pool::{MixedPool, Mixing, count_turns, pack_rows, pooled_row_bytes, turns};
     #[pymodule_export]
     use crate::sequences::SequenceIndex;
     #[pymodule_export]
