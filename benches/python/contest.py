@@ -82,6 +82,17 @@ class Times:
         return statistics.median(self.seconds)
 
 
+class Measure(NamedTuple):
+    """What is compared: less of it is better. ``noun`` stands in a table's head, ``units`` are from large to small."""
+
+    noun: str
+    units: tuple[tuple[float, str], ...]
+
+
+TIME = Measure("time", ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")))
+MEMORY = Measure("memory", ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")))
+
+
 class Row(NamedTuple):
     """A peer beside seekset, as the report shows it."""
 
@@ -91,10 +102,11 @@ class Row(NamedTuple):
     own_times: Times
     goal: float | None = None
     section: str = WARM
+    measure: Measure = TIME
 
     @property
     def ratio(self) -> float:
-        """How many times faster seekset is than the peer."""
+        """How many times faster seekset is than the peer, or how many times less memory it takes."""
         return self.peer_times.median / self.own_times.median
 
     @property

@@ -12,6 +12,7 @@ from data import BENCHES, Size
 _PACKAGES = (
     *("seekset", "pysam", "pyfaidx", "pyfastx", "bionemo-noodles", "needletail", "pylance", "pyarrow", "numpy"),
     *("tensorflow-cpu", "tfrecord", "nvidia-dali-cuda130", "s3dlio", "torch", "biopython"),
+    *("webdataset", "mosaicml-streaming", "datasets"),
 )
 
 

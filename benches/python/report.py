@@ -15,13 +15,12 @@ from rich.table import Table
 
 import fasta_scan
 import peers
-from contest import REPEATS, Row, Times
+from contest import REPEATS, Measure, Row, Times
 from data import BENCHES
 
 RESULTS = BENCHES / "results.md"
 
-_HEAD = ("contest", "peer", "peer's time", "seekset's time", "ratio", "goal", "reached")
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (0.0, "ns"))
+_WORDS = ("contest", "peer")
 
 _NOTES = f"""\
 Times are medians of {REPEATS} repeats after one that warms up, with the least and the most in brackets. Contestants run
@@ -42,10 +41,10 @@ def show(rows: Sequence[Row]) -> None:
     """Print the tables."""
     # Wide enough for every column: a pipe has no width to go by.
     console = Console(width=max(Console().width, 170))
-    for section, of_section in groupby(rows, key=lambda row: row.section):
+    for (section, measure), of_section in _by_kind(rows):
         table = Table(title=section, title_justify="left")
-        for name in _HEAD:
-            table.add_column(name, justify="left" if name in _HEAD[:2] else "right")
+        for name in _head(measure):
+            table.add_column(name, justify="left" if name in _WORDS else "right")
         for title, of_contest in groupby(of_section, key=lambda row: row.title):
             table.add_section()
             for number, row in enumerate(of_contest):
@@ -57,14 +56,24 @@ def write(rows: Sequence[Row]) -> Path:
     """Write ``benches/results.md`` and return its path."""
     today = dt.datetime.now(tz=dt.UTC).date()
     lines = ["# Results", "", f"{today}, seekset at {_commit()}.", "", *_NOTES.splitlines()]
-    for section, of_section in groupby(rows, key=lambda row: row.section):
-        lines += ["", f"## {section}", "", _markdown(_HEAD)]
-        lines += [_markdown("---" if name in _HEAD[:2] else "--:" for name in _HEAD)]
+    for (section, measure), of_section in _by_kind(rows):
+        lines += ["", f"## {section}", "", _markdown(_head(measure))]
+        lines += [_markdown("---" if name in _WORDS else "--:" for name in _head(measure))]
         lines += [_markdown(_cells(row)) for row in of_section]
     lines += ["", "## Machine", "", *(f"- {line}" for line in _machine())]
     lines += ["", "## Versions", "", *(f"- {name} {number}" for name, number in _versions().items()), ""]
     RESULTS.write_text("\n".join(lines))
     return RESULTS
+
+
+def _by_kind(rows: Sequence[Row]) -> Iterable[tuple[tuple[str, Measure], Iterable[Row]]]:
+    """Rows by section and what they are of, in the order in which these first come."""
+    kinds = list(dict.fromkeys((row.section, row.measure) for row in rows))
+    return ((kind, [row for row in rows if (row.section, row.measure) == kind]) for kind in kinds)
+
+
+def _head(measure: Measure) -> list[str]:
+    return [*_WORDS, f"peer's {measure.noun}", f"seekset's {measure.noun}", "ratio", "goal", "reached"]
 
 
 def _markdown(cells: Iterable[str]) -> str:
@@ -74,11 +83,13 @@ def _markdown(cells: Iterable[str]) -> str:
 def _cells(row: Row) -> list[str]:
     goal = "" if row.goal is None else f"{row.goal:g}x"
     reached = {None: "", True: "yes", False: "no"}[row.reached]
-    return [row.title, row.peer, _time(row.peer_times), _time(row.own_times), _ratio(row.ratio), goal, reached]
+    theirs, own = (_amount(times, row.measure) for times in (row.peer_times, row.own_times))
+    return [row.title, row.peer, theirs, own, _ratio(row.ratio), goal, reached]
 
 
-def _time(times: Times) -> str:
-    factor, unit = next((factor or 1e-9, unit) for factor, unit in _UNITS if times.median >= factor)
+def _amount(times: Times, measure: Measure) -> str:
+    *_, smallest = measure.units
+    factor, unit = next((unit for unit in measure.units if times.median >= unit[0]), smallest)
     # Three digits that count, and never an exponent.
     median, low, high = (
         f"{float(f'{seconds / factor:.3g}'):g}" for seconds in (times.median, min(times.seconds), max(times.seconds))

@@ -9,6 +9,7 @@ import click
 import data
 import fasta
 import peers
+import pool
 import report
 import sequence_batches
 import tfrecord_examples
@@ -24,7 +25,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
     """Hold the contests and print their results; after a full run of all, write benches/results.md."""
     size = data.QUICK if quick else data.FULL
     _prepare(size)
-    suites = (fasta, sequence_batches, windows, tfrecord_index, tfrecord_examples)
+    suites = (fasta, sequence_batches, windows, tfrecord_index, tfrecord_examples, pool)
     contests = {name: held for suite in suites for name, held in suite.contests(size).items()}
     if unknown := set(only) - set(contests):
         raise click.UsageError(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(contests)}")

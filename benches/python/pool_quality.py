@@ -1,0 +1,144 @@
+"""How well shuffles mix: 50 shards of 200 rows in two sources, 80 and 20 %, buffers of 1000 rows, batches of 100.
+
+``python benches/python/pool_quality.py`` shows the figures; they are no times, and the same on each run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from contest import Row, apart
+
+if TYPE_CHECKING:
+    from seekset.quality import MixingQuality
+
+SHARDS, OF_SHARD, OF_FIRST = 50, 200, 40
+BUFFER, BATCH, OPEN = 1_000, 100, 10
+_SEEDS = range(5)
+
+# Rows by number, in the order of delivery and in that of reading.
+Order = tuple[list[int], list[int]]
+
+
+def show() -> list[Row]:
+    """Print the table, means over some seeds. There is nothing to time."""
+    sizes = f"{SHARDS} shards of {OF_SHARD} rows, two sources (80/20), buffer {BUFFER}, batches of {BATCH}"
+    click.echo(f"{sizes}; means over {len(_SEEDS)} seeds:")
+    lines = [("", "shards per batch", "same-shard neighbours", "chi-square of sources", "rank correlation")]
+    lines.append(("---", *["--:"] * 4))
+    for name, shuffle in _SHUFFLES.items():
+        found = apart(_qualities, shuffle)
+        lines.append((name, *_cells(np.mean([quality.whole for quality in found], axis=0))))
+    lines.append(("a uniformly random order", *_cells(found[0].ideal)))
+    for line in lines:
+        click.echo(f"| {' | '.join(line)} |")
+    return []
+
+
+def _qualities(shuffle: Callable[[int], Order]) -> list[MixingQuality]:
+    return [measured(*shuffle(seed)) for seed in _SEEDS]
+
+
+def _cells(mixing: Sequence[float]) -> list[str]:
+    shards, neighbours, sources, correlation = mixing
+    return [f"{shards:.1f}", f"{neighbours:.1f}x", f"{sources:.2f}", f"{correlation:.3f}"]
+
+
+def measured(delivered: list[int], read: list[int]) -> MixingQuality:
+    """The quality of an order of rows that were read in another one."""
+    from seekset.quality import measure
+
+    rows = np.array(delivered)
+    assert sorted(delivered) == sorted(read) == list(range(SHARDS * OF_SHARD)), "each row once"
+    shards = rows // OF_SHARD
+    return measure(shards, shards // OF_FIRST, np.argsort(read)[rows], batch=BATCH)
+
+
+def _rows_of(shard: int) -> Iterator[int]:
+    return iter(range(shard * OF_SHARD, (shard + 1) * OF_SHARD))
+
+
+def _mixed(seed: int) -> list[int]:
+    return random.Random(seed).sample(range(SHARDS), SHARDS)
+
+
+def _webdataset(seed: int, initial: int = BUFFER) -> Order:
+    import webdataset
+
+    read: list[int] = []
+
+    def expanded(sources: Iterator[dict[str, Any]]) -> Iterator[int]:
+        for source in sources:
+            for row in _rows_of(int(source["url"])):
+                read.append(row)
+                yield row
+
+    shards = webdataset.SimpleShardList([str(shard) for shard in _mixed(seed)])
+    shuffle = webdataset.shuffle(BUFFER, initial=initial, seed=seed)
+    return list(webdataset.DataPipeline(shards, expanded, shuffle)), read
+
+
+def _hugging_face(seed: int, open_shards: int) -> Order:
+    from datasets import IterableDataset
+
+    read: list[int] = []
+
+    def rows(shards: list[int]) -> Iterator[dict[str, int]]:
+        for shard in shards:
+            for row in _rows_of(shard):
+                read.append(row)
+                yield {"row": row}
+
+    dataset = IterableDataset.from_generator(rows, gen_kwargs={"shards": list(range(SHARDS))})
+    # What making the data set looks at is not read for delivery.
+    read.clear()
+    shuffled = dataset.shuffle(seed=seed, buffer_size=BUFFER, max_buffer_input_shards=open_shards)
+    return [row["row"] for row in shuffled], read
+
+
+def _reservoir(seed: int) -> Order:
+    """Ten open shards, a row of each in turn, into a buffer from which a random one goes out."""
+    rng, waiting, read = random.Random(seed), iter(_mixed(seed)), []
+
+    def turns() -> Iterator[int]:
+        opened: list[Iterator[int]] = []
+        while True:
+            while len(opened) < OPEN and (shard := next(waiting, None)) is not None:
+                opened.append(_rows_of(shard))
+            if not opened:
+                return
+            for rows in list(opened):
+                if (row := next(rows, None)) is None:
+                    opened.remove(rows)
+                else:
+                    yield row
+
+    pool, delivered = [], []
+    for row in turns():
+        read.append(row)
+        if len(pool) < BUFFER:
+            pool.append(row)
+            continue
+        at = rng.randrange(BUFFER)
+        delivered.append(pool[at])
+        pool[at] = row
+    rng.shuffle(pool)
+    return delivered + pool, read
+
+
+_SHUFFLES: dict[str, Callable[[int], Order]] = {
+    "webdataset shuffle": partial(_webdataset, initial=100),
+    "webdataset shuffle, buffer filled first": _webdataset,
+    "Hugging Face shuffle, one open shard": partial(_hugging_face, open_shards=1),
+    "Hugging Face shuffle, ten open shards": partial(_hugging_face, open_shards=OPEN),
+    "ten open shards and a reservoir": _reservoir,
+}
+
+if __name__ == "__main__":
+    show()
