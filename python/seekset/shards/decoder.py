@@ -1,0 +1,260 @@
+"""Decoders: processes that read shards and send back packed rows, because unpickling holds the GIL."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+
+from seekset.errors import MismatchError, SeeksetError
+from seekset.shards.packed import PackedShard, census_of, pack_shard
+from seekset.shards.readers import ShardReader
+from seekset.shards.rows import Census
+from seekset.shards.unpickling import contain
+
+__all__ = ["Decoder", "serve"]
+
+# What a process runs. The path comes first: readers of one's own are found as they are here.
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[3:]; from seekset.shards.decoder import serve; serve(*map(int, sys.argv[1:3]))"
+)
+# How often a process looks whether its parent is there, and a parent whether its process is.
+_SECONDS = 0.5
+# What a decoder takes by itself.
+_HEADROOM = 1 << 28
+# A decoder works on one core.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Decoder:
+    """A process that reads shards and sends back packed rows, one request after another.
+
+    It is no child of :mod:`multiprocessing`, so that workers of a DataLoader may have it, too. It ends when it is
+    closed or collected, and by itself when its parent has ended. One that has died is started again when it is next
+    needed.
+
+    >>> import numpy as np
+    >>> from seekset.shards import NpzShards
+    >>> np.savez("b.npz", x=np.arange(100))
+    >>> with Decoder() as decoder:
+    ...     decoder.count(NpzShards(), Path("b.npz")).rows
+    100
+    """
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._begin(_Process())
+
+    def _begin(self, process: _Process | None) -> None:
+        self._lock, self._owner, self._process = threading.Lock(), os.getpid(), process
+
+    def pack(self, reader: ShardReader, path: Path, rows: tuple[int, int] | None = None) -> PackedShard:
+        """Rows of a shard, from the first to before the second, or all.
+
+        Raises what reading raised, or a ``SeeksetError`` if the process died of it.
+        """
+        return self._ask("pack", reader, path, rows)  # type: ignore[no-any-return]
+
+    def count(self, reader: ShardReader, path: Path) -> Census:
+        """What is known of a shard."""
+        return self._ask("count", reader, path, None)  # type: ignore[no-any-return]
+
+    def _ask(self, what: Literal["pack", "count"], reader: ShardReader, path: Path, rows: Any) -> Any:
+        request = pickle.dumps((what, path, rows)), _pickled(reader)
+        if os.getpid() != self._owner:
+            self._begin(None)  # a fork leaves its parent's process alone, and its lock may be taken for good
+        with self._lock:
+            if self._closed:
+                raise ValueError("this decoder is closed")
+            process = self._process = self._process or _Process()
+            try:
+                return process.answer(request)
+            except BaseException as error:
+                if not process.busy:
+                    raise  # what reading raised
+                # Whatever came in between question and answer, the next answer would be that to another question.
+                self._process = None
+                how = process.end()
+                if isinstance(error, (EOFError, OSError)):
+                    how = "was closed" if self._closed else how
+                    raise SeeksetError(f"{path}: the process that read it {how}") from None
+                raise
+
+    def close(self) -> None:
+        """End the process at once, also from another thread while it is at work."""
+        self._closed = True
+        process = self._process
+        if process is None or os.getpid() != self._owner:
+            return
+        process.kill()
+        with self._lock:
+            process.end()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Decoder], tuple[()]]:
+        return Decoder, ()
+
+
+def _pickled(reader: ShardReader) -> bytes:
+    try:
+        return pickle.dumps(reader)
+    except Exception as error:
+        raise MismatchError(
+            f"the reader {type(reader).__name__} can't be sent to a decoder process: it can't be pickled ({error})"
+        ) from error
+
+
+class _Process:
+    """A running decoder and the connection to it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._popen = subprocess.Popen(  # noqa: S603 (our own program)
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **_ONE_THREAD},
+                process_group=0,  # Ctrl-C is for the parent, which ends it
+            )
+        self._connection: Connection[Any, Any] = Connection(ours.detach())
+        self.busy = False
+        self._finalizer = weakref.finalize(self, _end, self._popen, self._connection, os.getpid())
+
+    def answer(self, request: tuple[bytes, bytes]) -> Any:
+        """Ask and wait for the answer; an error in it is raised."""
+        self.busy = True
+        self._send(request)
+        how, found = pickle.loads(self._receive())  # noqa: S301 (from our own process)
+        if how == "packed":
+            content, ends = self._receive(), self._receive()
+            found = PackedShard(content, np.frombuffer(ends, dtype=np.uint64), *found)
+        self.busy = False
+        if how == "error":
+            raise found
+        return found
+
+    def _send(self, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            self._connection.send_bytes(part)
+
+    def _receive(self) -> bytes:
+        # A fork may hold the other end of the connection: the process is looked at, too.
+        while not self._connection.poll(_SECONDS):
+            if self._popen.poll() is not None and not self._connection.poll(0):
+                raise EOFError
+        return self._connection.recv_bytes()
+
+    def kill(self) -> None:
+        """End it, so that whoever waits for its answer sees it end."""
+        self._popen.kill()
+
+    def end(self) -> str:
+        """End it, wait for its end and say how it ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(_SECONDS if self.busy else 0)  # its connection was closed before it ended
+        self._finalizer()
+        code = self._popen.returncode
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def _end(popen: subprocess.Popen[bytes], connection: Connection[Any, Any], owner: int) -> None:
+    if os.getpid() == owner:
+        popen.kill()
+        popen.wait()
+    else:
+        popen.returncode = 0  # its parent waits for it
+    connection.close()
+
+
+def serve(descriptor: int, parent: int) -> None:
+    """Answer requests until the connection is closed; what a decoder process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    connection: Connection[Any, Any] = Connection(descriptor)
+    contain()
+    # Shards are many objects without cycles: looking for those takes a third of the time.
+    gc.disable()
+    gc.freeze()
+    try:
+        while True:
+            request, reader = connection.recv_bytes(), connection.recv_bytes()
+            for part in _answered(request, reader):
+                connection.send_bytes(part)
+            gc.collect(0)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(0)
+
+
+def _watch(parent: int) -> NoReturn:
+    """End with the parent, even where a fork of it keeps the connection open."""
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)
+    os._exit(0)
+
+
+def _answered(request: bytes, pickled: bytes) -> list[Any]:
+    try:
+        what, path, rows = pickle.loads(request)  # noqa: S301 (from our own parent)
+        reader = _unpickled(pickled)
+        _limit_memory(getattr(reader, "max_bytes", None))
+        if what == "count":
+            return [pickle.dumps(("census", census_of(reader, path)))]
+        packed = pack_shard(reader, path, rows)
+        return [pickle.dumps(("packed", (packed.bad, packed.fields))), packed.content, packed.ends.tobytes()]
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is raised over there)
+        return [_as_answer(error)]
+
+
+def _limit_memory(max_bytes: int | None) -> None:
+    """Let a hostile shard have a few times what its reader may inflate, and not all memory of the machine."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    soft = most
+    if max_bytes is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        soft = pages * resource.getpagesize() + 4 * max_bytes + _HEADROOM
+        soft = soft if most == resource.RLIM_INFINITY else min(soft, most)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, most))
+
+
+def _unpickled(pickled: bytes) -> Any:
+    try:
+        return pickle.loads(pickled)  # noqa: S301 (from our own parent)
+    except Exception as error:  # noqa: BLE001 (whatever a module does when it is imported)
+        raise MismatchError(
+            f"the reader can't be imported in a decoder process ({type(error).__name__}: {error}): its class must be "
+            "in a module, not in the script itself or in a notebook"
+        ) from None
+
+
+def _as_answer(error: Exception) -> bytes:
+    if not isinstance(error, (SeeksetError, OSError)):
+        error.add_note("".join(["In a decoder process:\n", *traceback.format_exception(error)]).rstrip())
+    try:
+        answer = pickle.dumps(("error", error))
+        pickle.loads(answer)  # noqa: S301 (some errors pickle, but can't be made again)
+    except Exception:  # noqa: BLE001
+        return pickle.dumps(("error", SeeksetError(f"{type(error).__name__}: {error}")))
+    return answer

@@ -1,0 +1,206 @@
+"""Shards that numpy wrote with ``savez`` or ``savez_compressed``: one member for each column."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.lib import format as npy
+
+from seekset.errors import FormatError, MemoryLimitError
+from seekset.files import AnyPath, as_path
+from seekset.limits import whole_number
+from seekset.rows import row_numbers
+from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["NpzShards"]
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_ENCRYPTED = 1
+# The versions of numpy's header that hold plain numbers.
+_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """An array in a shard: what its header says, and where its values are in the file if they are not compressed."""
+
+    info: zipfile.ZipInfo
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    header: int
+    start: int | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.itemsize * prod(self.shape)
+
+    @property
+    def field(self) -> Field:
+        return Field(self.info.filename.removesuffix(".npy"), self.dtype.newbyteorder("<").str, self.shape[1:])
+
+
+class NpzShards:
+    """Reads ``.npz`` shards: every array of numbers is a column, whose first axis is the row.
+
+    Members that are not compressed are read by rows, from a memory map; zip's checksum of a member is compared only
+    where it is read whole, because it is compressed. Arrays of strings, and those without an axis, are dropped; arrays
+    of objects are refused, since they would be pickles.
+
+    Args:
+        max_bytes: The most that the compressed members of a shard may take inflated.
+
+    >>> np.savez("a.npz", x=np.arange(6).reshape(3, 2), y=np.ones(3), note="from a run")
+    >>> rows = NpzShards().read_rows("a.npz", [2, 0])
+    >>> rows.columns["x"].tolist(), rows.columns["y"].tolist()
+    ([[4, 5], [0, 1]], [1.0, 1.0])
+    >>> NpzShards().count("a.npz").dropped
+    ('note',)
+    """
+
+    suffixes = (".npz",)
+    identity = "npz/1"
+
+    def __init__(self, *, max_bytes: int = 4 << 30) -> None:
+        self.max_bytes = whole_number(max_bytes, "max_bytes")
+
+    def count(self, path: AnyPath) -> Census:
+        """What is known of a shard, from its headers."""
+        path = as_path(path)
+        with _opened(path) as archive:
+            members, dropped = self._members(archive, path)
+        inflated = sum(member.header + member.nbytes for member in members if member.start is None)
+        fields = tuple(member.field for member in members)
+        return bounded_census(members[0].shape[0], fields, decoded_bytes=2 * inflated, dropped=dropped)
+
+    def read(self, path: AnyPath) -> Rows:
+        """All rows of a shard."""
+        return self._read(as_path(path), slice(None))
+
+    def read_rows(self, path: AnyPath, rows: Any) -> Rows:
+        """The rows with these numbers, in that order."""
+        return self._read(as_path(path), rows)
+
+    def _read(self, path: Path, rows: Any) -> Rows:
+        with _opened(path) as archive:
+            members, _ = self._members(archive, path)
+            if not isinstance(rows, slice):
+                rows = row_numbers(rows, members[0].shape[0])
+            # A slice of a map is no copy, but rows must outlive the file as it is now.
+            return Rows(
+                columns={
+                    member.field.name: little_endian(_values(archive, member, path)[rows].copy()) for member in members
+                }
+            )
+
+    def _members(self, archive: zipfile.ZipFile, path: Path) -> tuple[list[_Member], tuple[str, ...]]:
+        infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        found = [_member(archive, info, path) for info in infos]
+        members = [member for member in found if member.shape and is_numeric(member.dtype)]
+        if not members:
+            raise FormatError(f"{path}: expected arrays of numbers with a row on the first axis, found none")
+        for member in members:
+            if member.shape[0] != members[0].shape[0]:
+                first = members[0]
+                raise FormatError(
+                    f"{path}: {member.field.name!r}: expected {first.shape[0]} rows, as {first.field.name!r} has, "
+                    f"found {member.shape[0]}"
+                )
+        inflated = sum(member.header + member.nbytes for member in members if member.start is None)
+        if inflated > self.max_bytes:
+            raise MemoryLimitError(
+                f"{path}: its members take {inflated} bytes inflated, but {self.max_bytes} are allowed; "
+                "give the reader a larger max_bytes if that is right"
+            )
+        return members, tuple(member.field.name for member in found if member not in members)
+
+    def __repr__(self) -> str:
+        return f"NpzShards(max_bytes={self.max_bytes})"
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
+        raise FormatError(f"{path}: expected a zip archive of arrays, as numpy.savez writes it: {error}") from None
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> _Member:
+    """What the header of an array says, checked against the archive."""
+    name = info.filename
+    if info.flag_bits & _ENCRYPTED:
+        raise FormatError(f"{path}: {name!r} is encrypted")
+    stored = info.compress_type == zipfile.ZIP_STORED
+    with _reading(path, name), archive.open(info) as file:
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"version {version[0]}.{version[1]} of numpy's header is for fields with names")
+        shape, fortran, dtype = _HEADERS[version](file)
+        header = file.tell()
+    if dtype.hasobject:
+        raise FormatError(f"{path}: {name!r} holds objects, which would be pickles: only numbers and strings are read")
+    nbytes = dtype.itemsize * prod(shape)
+    if any(size < 0 for size in shape) or header + nbytes != info.file_size:
+        raise FormatError(
+            f"{path}: {name!r}: expected {header} bytes and {dtype} of shape {shape} after them, "
+            f"found {info.file_size} bytes in all"
+        )
+    start = _stored_at(info, path) + header if stored else None
+    return _Member(info, dtype, shape, fortran, header, start)
+
+
+def _stored_at(info: zipfile.ZipInfo, path: Path) -> int:
+    """Where the bytes of a member begin: after a header of its own, which the archive's directory does not measure."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        found = file.read(_LOCAL_HEADER.size)
+        size = file.seek(0, 2)
+    if len(found) == _LOCAL_HEADER.size:
+        magic, name, extra = _LOCAL_HEADER.unpack(found)
+        start: int = info.header_offset + _LOCAL_HEADER.size + name + extra
+        if magic == b"PK\3\4" and info.compress_size == info.file_size and start + info.file_size <= size:
+            return start
+    raise FormatError(
+        f"{path}: {info.filename!r}: expected its header at byte {info.header_offset}, found something else"
+    )
+
+
+def _values(archive: zipfile.ZipFile, member: _Member, path: Path) -> NDArray[Any]:
+    order: Literal["F", "C"] = "F" if member.fortran else "C"
+    if member.start is not None:
+        if not member.nbytes:
+            return np.empty(member.shape, member.dtype)
+        return np.memmap(path, member.dtype, "r", member.start, member.shape, order)
+    with _reading(path, member.info.filename):
+        content = archive.read(member.info)
+        return np.frombuffer(content, member.dtype, offset=member.header).reshape(member.shape, order=order)
+
+
+class _reading:  # noqa: N801 (a context, as functions are)
+    """Turn what zipfile and numpy say of damaged bytes into an error with the file's name."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        wrong = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, SyntaxError)
+        if isinstance(error, wrong) and not isinstance(error, FormatError):
+            raise FormatError(f"{self.path}: {self.name!r}: expected an array as numpy writes it: {error}") from None

@@ -1,0 +1,190 @@
+"""Parquet shards, through pyarrow: numbers and lists of a fixed size are columns."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seekset.errors import FormatError, MismatchError
+from seekset.files import AnyPath, as_path
+from seekset.rows import row_numbers
+from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from pyarrow.parquet import ParquetFile
+
+__all__ = ["ParquetShards"]
+
+# What a row of objects takes beside what its columns take in the file's own count.
+_OBJECT_BYTES = 512
+
+
+class ParquetShards:
+    """Reads Parquet shards. Needs pyarrow.
+
+    If all columns are numbers, or lists of a fixed size of them, rows are columns; a column with nulls is zeros there,
+    and a column ``has_...`` says where it is not. If any column is something else, rows are objects: a dict each.
+
+    >>> import pyarrow as pa, pyarrow.parquet
+    >>> pa.parquet.write_table(pa.table({"x": [1, 2, 3], "y": [0.5, None, 1.5]}), "a.parquet")
+    >>> rows = ParquetShards().read_rows("a.parquet", [1, 2])
+    >>> {name: column.tolist() for name, column in rows.columns.items()}
+    {'x': [2, 3], 'y': [0.0, 1.5], 'has_y': [False, True]}
+    """
+
+    suffixes = (".parquet", ".pq")
+    identity = "parquet/1"
+
+    def count(self, path: AnyPath) -> Census:
+        """What is known of a shard, from its footer; of nulls in lists, from the column itself."""
+        path = as_path(path)
+        with _opened(path) as file:
+            groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+            decoded = max((group.total_byte_size for group in groups), default=0)
+            fields = _fields(file.schema_arrow)
+            rows: int = file.metadata.num_rows
+            if fields is None:
+                total = sum(group.total_byte_size for group in groups) + _OBJECT_BYTES * rows
+                return Census(rows, None, -(-total // max(rows, 1)), total, decoded)
+            flags = tuple(Field(f"has_{name}", "|b1", ()) for name in _nullable(file, fields, path))
+            return bounded_census(rows, fields + flags, decoded_bytes=2 * decoded)
+
+    def read(self, path: AnyPath) -> Rows:
+        """All rows of a shard."""
+        path = as_path(path)
+        with _opened(path) as file:
+            return _rows(file, file.read(), path)
+
+    def read_rows(self, path: AnyPath, rows: Any) -> Rows:
+        """The rows with these numbers, in that order; the row groups that they are in are read."""
+        path = as_path(path)
+        with _opened(path) as file:
+            wanted = row_numbers(rows, file.metadata.num_rows)
+            sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+            ends = np.cumsum(sizes, dtype=np.int64)
+            of_group = np.searchsorted(ends, wanted, side="right")
+            needed = np.unique(of_group)
+            # Where each group that is read begins in the table that they make.
+            starts = np.cumsum([0, *(sizes[number] for number in needed)], dtype=np.int64)[:-1]
+            inside = wanted - (ends[of_group] - np.array(sizes, dtype=np.int64)[of_group]) if wanted.size else wanted
+            places = starts[np.searchsorted(needed, of_group)] + inside if wanted.size else wanted
+            table = file.read_row_groups(needed.tolist()).take(places)
+            return _rows(file, table, path)
+
+    def __repr__(self) -> str:
+        return "ParquetShards()"
+
+
+class _opened:  # noqa: N801 (a context, as functions are)
+    """A Parquet file that is open; what pyarrow says of damaged ones becomes an error with the file's name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> ParquetFile:
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ImportError:
+            raise ImportError(
+                f"{self.path}: Parquet is read by pyarrow, which is not installed: pip install 'seekset[parquet]'"
+            ) from None
+        self._raw = self.path.open("rb")
+        try:
+            self._file = ParquetFile(self._raw)
+        except BaseException as error:
+            self._raw.close()
+            self.__exit__(type(error), error, None)
+            raise
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        from pyarrow import ArrowException
+
+        self._raw.close()
+        ours = isinstance(error, (FormatError, MismatchError))
+        if isinstance(error, (ArrowException, OSError, ValueError)) and not ours:
+            raise FormatError(f"{self.path}: expected a Parquet file: {error}") from None
+
+
+def _fields(schema: pa.Schema) -> tuple[Field, ...] | None:
+    """The columns, if all of them are numbers or lists of a fixed size of them."""
+    fields = [_field(one.name, one.type) for one in schema]
+    return None if not fields or None in fields else tuple(one for one in fields if one is not None)
+
+
+def _field(name: str, kind: pa.DataType) -> Field | None:
+    from pyarrow import types
+
+    shape: list[int] = []
+    while types.is_fixed_size_list(kind):
+        shape.append(kind.list_size)
+        kind = kind.value_type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        return None
+    dtype = np.dtype(kind.to_pandas_dtype())
+    return Field(name, dtype.str, tuple(shape)) if is_numeric(dtype) else None
+
+
+def _nullable(file: ParquetFile, fields: tuple[Field, ...], path: Path) -> list[str]:
+    """The columns that have nulls. The file's statistics say so, but those of lists count what is in them, too."""
+    names: list[str] = []
+    for column, field in enumerate(fields):
+        if field.shape or (found := _nulls(file, column)) is None:
+            found = file.read(columns=[field.name]).column(0).null_count
+        if found:
+            if any(other.name == f"has_{field.name}" for other in fields):
+                raise FormatError(f"{path}: column {field.name!r} has nulls, and 'has_{field.name}' is a column itself")
+            names.append(field.name)
+    return names
+
+
+def _nulls(file: ParquetFile, column: int) -> int | None:
+    found = 0
+    for number in range(file.num_row_groups):
+        statistics = file.metadata.row_group(number).column(column).statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        found += statistics.null_count
+    return found
+
+
+def _rows(file: ParquetFile, table: pa.Table, path: Path) -> Rows:
+    fields = _fields(file.schema_arrow)
+    if fields is None:
+        return Rows(objects=table.to_pylist())
+    bad: dict[int, str] = {}
+    columns = {field.name: _column(table.column(field.name), field, bad) for field in fields}
+    for name in _nullable(file, fields, path):
+        columns[f"has_{name}"] = np.asarray(
+            table.column(name).is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+        )
+    for column in columns.values() if bad else ():
+        column[list(bad)] = 0
+    return Rows(columns=columns, bad=dict(sorted(bad.items())))
+
+
+def _column(chunked: pa.ChunkedArray, field: Field, bad: dict[int, str]) -> NDArray[Any]:
+    """The values of a column, with zeros for nulls; a list with a null in it is a bad row."""
+    import pyarrow as pa
+
+    values = pa.concat_arrays(chunked.chunks) if chunked.num_chunks else pa.array([], chunked.type)
+    there = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    values = values.drop_null()
+    for _ in field.shape:
+        values = values.flatten()
+    inner = values.null_count
+    if inner:
+        whole = values.is_valid().to_numpy(zero_copy_only=False).reshape(-1, prod(field.shape)).all(axis=1)
+        for row in np.flatnonzero(there)[~whole]:
+            bad.setdefault(
+                int(row), f"column {field.name!r}: expected {prod(field.shape)} numbers, found nulls among them"
+            )
+    dense = values.fill_null(False if field.dtype == "|b1" else 0).to_numpy(zero_copy_only=False)
+    column = np.zeros((len(there), *field.shape), field.dtype)
+    column[there] = little_endian(np.asarray(dense)).reshape(-1, *field.shape)
+    return column

@@ -1,0 +1,133 @@
+"""Readers of shards: what one has to offer, which one a file needs, and the files that are shards."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from seekset.errors import MismatchError
+from seekset.files import AnyPath, as_path, find_files
+
+if TYPE_CHECKING:
+    from seekset.shards.rows import Census, Rows
+
+__all__ = ["OpenFiles", "ShardReader", "find_shards", "reader_for"]
+
+_T = TypeVar("_T")
+
+# Which reader, and where it is; imported when a file needs it.
+_READERS = {
+    (".pkl", ".pickle", ".pkl.gz", ".pickle.gz"): ("seekset.shards.pickles", "PickleShards"),
+    (".npz",): ("seekset.shards.npz", "NpzShards"),
+    (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib", ".tfrecords.zlib"): (
+        "seekset.shards.tfrecord",
+        "TFRecordShards",
+    ),
+    (".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn"): ("seekset.shards.fasta", "FastaShards"),
+    (".fa.gz", ".faa.gz", ".fas.gz", ".fasta.gz", ".ffn.gz", ".fna.gz", ".frn.gz"): (
+        "seekset.shards.fasta",
+        "FastaShards",
+    ),
+    (".parquet", ".pq"): ("seekset.shards.parquet", "ParquetShards"),
+}
+_INDEXES = frozenset({".fai", ".gzi", ".idx", ".sidx", ".zidx"})
+_MOST_OPEN = 32
+
+
+class ShardReader(Protocol):
+    r"""How to read one kind of shard. These two methods are all that a reader of one's own needs.
+
+    ``read`` gives :class:`~seekset.shards.Rows`, a mapping from names to arrays whose first axis is the row, or a list
+    of objects, one for each row. ``count`` says how many rows there are, or all of a :class:`~seekset.shards.Census`;
+    where it gives a number only, a shard is read once to see what its rows are.
+
+    More is looked for, and may be there:
+
+    - ``suffixes``: which files of a folder are shards, such as ``(".dat", ".dat.gz")``.
+    - ``holds_gil``: true if reading is Python at work; it then runs in processes of its own, and the reader must be
+      picklable and importable.
+    - ``read_rows(path, rows)``: reads only the rows with these numbers, in that order.
+    - ``identity``: the reader's name, version and options in a few words. Readers with one have their counts kept in
+      a cache; without, there is no telling whether what is in a cache came from the same code.
+
+    >>> class Lines:
+    ...     suffixes = (".txt",)
+    ...     def count(self, path):
+    ...         return len(self.read(path))
+    ...     def read(self, path):
+    ...         return path.read_text().splitlines()
+    >>> from seekset.shards import take_census
+    >>> _ = Path("a.txt").write_text("one\ntwo\n")
+    >>> [shard], _ = take_census([Path("a.txt")], Lines())
+    >>> shard.census.rows
+    2
+    """
+
+    def count(self, path: Path) -> int | Census:
+        """How many rows a shard has, or what is known of it."""
+
+    def read(self, path: Path) -> Rows | Mapping[str, Any] | Sequence[Any]:
+        """All rows of a shard."""
+
+
+def reader_for(path: AnyPath) -> ShardReader:
+    """The reader for a file, by the end of its name.
+
+    >>> reader_for("games/shuffled_0001.pkl.gz")
+    PickleShards(max_bytes=4294967296)
+    >>> reader_for("notes.txt")
+    Traceback (most recent call last):
+    seekset.errors.MismatchError: notes.txt: no reader knows this kind of shard; known are .pkl, ...
+    """
+    name = as_path(path).name.lower()
+    for suffixes, (module, reader) in _READERS.items():
+        # Sharded TFRecords are called train.tfrecord-00003-of-00010.
+        if name.endswith(suffixes) or (".tfrecord" in name and ".tfrecord" in suffixes):
+            return getattr(import_module(module), reader)()  # type: ignore[no-any-return]
+    known = ", ".join(suffix for suffixes in _READERS for suffix in suffixes)
+    raise MismatchError(
+        f"{as_path(path)}: no reader knows this kind of shard; known are {known}; give one with reader="
+    )
+
+
+def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | None = None) -> list[Path]:
+    """The shards that paths, folders and globs name, sorted by name and each once.
+
+    Of a folder, the files are meant whose names end as the reader's shards do, or as those of any reader here. What
+    names no file is a ``FileNotFoundError``.
+
+    >>> find_shards(".")
+    [PosixPath('genome.fa'), PosixPath('proteins.fa'), PosixPath('train.tfrecord')]
+    """
+    suffixes = tuple(getattr(reader, "suffixes", ())) or tuple(one for suffixes in _READERS for one in suffixes)
+
+    def wanted(name: str) -> bool:
+        return name.lower().endswith(suffixes) or (".tfrecord" in suffixes and ".tfrecord" in name.lower())
+
+    return sorted(find_files(patterns, wanted, _INDEXES))
+
+
+class OpenFiles(Generic[_T]):
+    """Files that are open, the one used last at the end; few at a time, and none in a pickle.
+
+    >>> files = OpenFiles(lambda path: path.open("rb"))
+    >>> files[Path("proteins.fa")] is files[Path("proteins.fa")]
+    True
+    """
+
+    def __init__(self, connect: Callable[[Path], _T]) -> None:
+        self._connect = connect
+        self._open: OrderedDict[Path, _T] = OrderedDict()
+
+    def __getitem__(self, path: Path) -> _T:
+        # Without a lock, which a fork could leave taken: two threads that come first both open the file.
+        found = self._open.pop(path, None)
+        if found is None:
+            found = self._connect(path)
+        self._open[path] = found
+        while len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+        return found
