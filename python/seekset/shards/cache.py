@@ -67,7 +67,7 @@ class ShardCache:
 
 def _places(folder: Path) -> tuple[Path, Path]:
     """Where the cache of a folder is looked for, and written where it can be."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 (raises without a home)
     name = hashlib.blake2b(os.fsencode(folder), digest_size=16).hexdigest()
     return folder / CACHE_NAME, home / "seekset" / "shards" / f"{name}.json"
 
@@ -84,9 +84,9 @@ def _read(folder: Path) -> _Entries:
 
 def _merged(known: _Entries, new: _Entries, folder: Path) -> _Entries:
     """Old and new entries of the files that are there."""
-    with os.scandir(folder) as files:
-        names = {file.name for file in files}
-    merged = {name: known[name] for name in known if name in names and isinstance(known[name], dict)}
+    merged = {
+        name: by_reader for name, by_reader in known.items() if isinstance(by_reader, dict) and (folder / name).exists()
+    }
     for name, by_reader in new.items():
         merged[name] = {**merged.get(name, {}), **by_reader}
     return dict(sorted(merged.items()))

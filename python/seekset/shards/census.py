@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -104,11 +104,14 @@ def take_census(
                 uncounted.append(work)
             else:
                 found[path] = Shard(path, work.stat.st_size, work.stat.st_mtime_ns, *known)
-    for work, counted in _counted(uncounted, processes, progress):
-        with _noting(faults, work.path, on_error):
-            shard = found[work.path] = counted.result()
-            cache.add(shard.path, work.identity, shard.size, shard.mtime_ns, shard.digest, shard.census)
-    cache.write()
+    try:
+        with closing(_counted(uncounted, processes, progress)) as counted:
+            for work, future in counted:
+                with _noting(faults, work.path, on_error):
+                    shard = found[work.path] = future.result()
+                    cache.add(shard.path, work.identity, shard.size, shard.mtime_ns, shard.digest, shard.census)
+    finally:
+        cache.write()
     listed = [(path, faults[path]) for path in dict.fromkeys(files) if path in faults]
     return [found[path] for path in files if path in found], listed
 
@@ -144,8 +147,8 @@ class _noting:  # noqa: N801 (a context, as functions are)
 
 def _counted(
     works: Sequence[_Work], processes: int | None, progress: Progress | Literal[False] | None
-) -> Iterable[tuple[_Work, Future[Shard]]]:
-    """Count shards side by side, and give each when it is ready."""
+) -> Generator[tuple[_Work, Future[Shard]]]:
+    """Count shards side by side, and give them in order, so that the first error is the same on every run."""
     if not works:
         return
     total = sum(work.stat.st_size for work in works)
@@ -158,11 +161,11 @@ def _counted(
         # Before the pool is waited for, so that Ctrl-C is quick: what is under way ends, what waits never starts.
         stack.callback(decoders.close)
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        waiting = {pool.submit(_count, work, decoders): work for work in works}
+        waiting = [(work, pool.submit(_count, work, decoders)) for work in works]
         done = 0
-        for ready in as_completed(waiting):
-            yield waiting[ready], ready
-            done += waiting[ready].stat.st_size
+        for work, future in waiting:
+            yield work, future
+            done += work.stat.st_size
             if tell:
                 tell(done, total)
 

@@ -121,7 +121,7 @@ class _Stack:
         self.present = self._present()
         if len(types - {type(None)}) > 1 or not _alike(self.present):
             self._sort_out(bad)
-        if types & {int, float} and not _all_fit(self.present):
+        if types & {int, float} and not _all_fit(self.present, self.kind[0]):
             self._sort_out_large(bad)
 
     def _present(self) -> list[Any]:
@@ -137,7 +137,7 @@ class _Stack:
     def _sort_out_large(self, bad: dict[int, str]) -> None:
         """Note the rows whose number does not fit into the column."""
         for row, value in enumerate(self.values):
-            if value is not None and not _fits(value):
+            if type(value) in (int, float) and not _fits(value):
                 found = f"an integer of {value.bit_length()} bits" if type(value) is int else repr(value)
                 self._leave_out(row, found, bad)
         self.present = self._present()
@@ -149,7 +149,7 @@ class _Stack:
     def column(self) -> NDArray[Any]:
         """The values as one array; zeros where there is none."""
         field = Field(self.name, *(self.kind or ("", ())))
-        if self.present and type(self.present[0]) is PickledArray and not _turned(self.present, field.dtype):
+        if set(map(type, self.present)) == {PickledArray} and not _turned(self.present, field.dtype):
             return _joined(self.values, field)
         column = np.zeros((len(self.values), *field.shape), dtype=field.dtype)
         flags = [value is not None for value in self.values]
@@ -192,9 +192,12 @@ def _kind(value: Any) -> _Kind | None:
     return (dtype.newbyteorder("<").str, shape) if is_numeric(dtype) else None
 
 
-def _all_fit(numbers: list[Any]) -> bool:
-    """Whether all of these, which are of one type, fit into their column."""
-    if type(numbers[0]) is int:
+def _all_fit(values: list[Any], dtype: str) -> bool:
+    """Whether numbers without a dtype of their own fit into that of their column."""
+    numbers = [value for value in values if type(value) in (int, float)]
+    if not numbers:
+        return True
+    if dtype == _PLAIN[int]:
         return _fits(min(numbers)) and _fits(max(numbers))
     sizes = np.abs(np.array(numbers, dtype="<f8"))
     return not bool((np.isfinite(sizes) & (sizes > _LARGEST)).any())
@@ -215,5 +218,7 @@ def _told(kind: _Kind | None) -> str:
 
 
 def _described(value: Any) -> str:
+    if type(value) is PickledArray:
+        return _told((value.state[2].numpy.str, value.state[1]))
     kind = _kind(value)
     return _told(kind) if kind is not None else type(value).__name__

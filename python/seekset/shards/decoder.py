@@ -35,7 +35,7 @@ _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[3:]; from seekset.shards.decoder import serve; serve(*map(int, sys.argv[1:3]))"
 )
 # How often a process looks whether its parent is there, and a parent whether its process is.
-_SECONDS = 0.5
+_SECONDS = 0.2
 # What a decoder takes by itself.
 _HEADROOM = 1 << 28
 # A decoder works on one core.
@@ -76,7 +76,7 @@ class Decoder:
         return self._ask("count", reader, path, None)  # type: ignore[no-any-return]
 
     def _ask(self, what: Literal["pack", "count"], reader: ShardReader, path: Path, rows: Any) -> Any:
-        request = pickle.dumps((what, path, rows)), _pickled(reader)
+        request = pickle.dumps((what, Path.cwd(), sys.path, path, rows)), _pickled(reader)
         if os.getpid() != self._owner:
             self._begin(None)  # a fork leaves its parent's process alone, and its lock may be taken for good
         with self._lock:
@@ -90,8 +90,9 @@ class Decoder:
                     raise  # what reading raised
                 # Whatever came in between question and answer, the next answer would be that to another question.
                 self._process = None
-                how = process.end()
-                if isinstance(error, (EOFError, OSError)):
+                died = isinstance(error, (EOFError, OSError))
+                how = process.end(patience=_SECONDS if died else 0)
+                if died:
                     how = "was closed" if self._closed else how
                     raise SeeksetError(f"{path}: the process that read it {how}") from None
                 raise
@@ -171,10 +172,10 @@ class _Process:
         """End it, so that whoever waits for its answer sees it end."""
         self._popen.kill()
 
-    def end(self) -> str:
-        """End it, wait for its end and say how it ended."""
+    def end(self, patience: float = 0) -> str:
+        """End it, wait for its end and say how it ended. One that dies closes its connection a moment before."""
         with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(_SECONDS if self.busy else 0)  # its connection was closed before it ended
+            self._popen.wait(patience)
         self._finalizer()
         code = self._popen.returncode
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -217,7 +218,8 @@ def _watch(parent: int) -> NoReturn:
 
 def _answered(request: bytes, pickled: bytes) -> list[Any]:
     try:
-        what, path, rows = pickle.loads(request)  # noqa: S301 (from our own parent)
+        what, folder, sys.path[:], path, rows = pickle.loads(request)  # noqa: S301 (from our own parent)
+        os.chdir(folder)
         reader = _unpickled(pickled)
         _limit_memory(getattr(reader, "max_bytes", None))
         if what == "count":

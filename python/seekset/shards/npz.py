@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -28,6 +29,7 @@ __all__ = ["NpzShards"]
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
+_MOST_LAYOUTS = 1024
 # The versions of numpy's header that hold plain numbers.
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): npy.read_array_header_1_0,
@@ -55,6 +57,24 @@ class _Member:
         return Field(self.info.filename.removesuffix(".npy"), self.dtype.newbyteorder("<").str, self.shape[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What is in a shard, as long as it is the file it was."""
+
+    state: tuple[int, ...]
+    members: tuple[_Member, ...]
+    dropped: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return self.members[0].shape[0]
+
+    @property
+    def inflated(self) -> int:
+        """What its compressed members take."""
+        return sum(member.header + member.nbytes for member in self.members if member.start is None)
+
+
 class NpzShards:
     """Reads ``.npz`` shards: every array of numbers is a column, whose first axis is the row.
 
@@ -78,59 +98,79 @@ class NpzShards:
 
     def __init__(self, *, max_bytes: int = 4 << 30) -> None:
         self.max_bytes = whole_number(max_bytes, "max_bytes")
+        self._layouts: dict[Path, _Layout] = {}
 
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard, from its headers."""
-        path = as_path(path)
-        with _opened(path) as archive:
-            members, dropped = self._members(archive, path)
-        inflated = sum(member.header + member.nbytes for member in members if member.start is None)
-        fields = tuple(member.field for member in members)
-        return bounded_census(members[0].shape[0], fields, decoded_bytes=2 * inflated, dropped=dropped)
+        layout = self._layout(as_path(path))
+        fields = tuple(member.field for member in layout.members)
+        return bounded_census(layout.rows, fields, decoded_bytes=2 * layout.inflated, dropped=layout.dropped)
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
-        return self._read(as_path(path), slice(None))
+        path = as_path(path)
+        # A copy of a map: rows must outlive the file as it is now.
+        arrays = self._arrays(path)
+        return Rows(columns={name: little_endian(np.array(array, order="C")) for name, array in arrays.items()})
 
     def read_rows(self, path: AnyPath, rows: Any) -> Rows:
         """The rows with these numbers, in that order."""
-        return self._read(as_path(path), rows)
+        path = as_path(path)
+        wanted = row_numbers(rows, self._layout(path).rows)
+        return Rows(columns={name: little_endian(array[wanted]) for name, array in self._arrays(path).items()})
 
-    def _read(self, path: Path, rows: Any) -> Rows:
-        with _opened(path) as archive:
-            members, _ = self._members(archive, path)
-            if not isinstance(rows, slice):
-                rows = row_numbers(rows, members[0].shape[0])
-            # A slice of a map is no copy, but rows must outlive the file as it is now.
-            return Rows(
-                columns={
-                    member.field.name: little_endian(_values(archive, member, path)[rows].copy()) for member in members
-                }
-            )
+    def _arrays(self, path: Path) -> dict[str, NDArray[Any]]:
+        layout = self._layout(path)
+        with ExitStack() as stack:
+            archive = stack.enter_context(_opened(path)) if layout.inflated else None
+            return {member.field.name: _values(archive, member, path) for member in layout.members}
 
-    def _members(self, archive: zipfile.ZipFile, path: Path) -> tuple[list[_Member], tuple[str, ...]]:
-        infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-        found = [_member(archive, info, path) for info in infos]
-        members = [member for member in found if member.shape and is_numeric(member.dtype)]
-        if not members:
-            raise FormatError(f"{path}: expected arrays of numbers with a row on the first axis, found none")
-        for member in members:
-            if member.shape[0] != members[0].shape[0]:
-                first = members[0]
-                raise FormatError(
-                    f"{path}: {member.field.name!r}: expected {first.shape[0]} rows, as {first.field.name!r} has, "
-                    f"found {member.shape[0]}"
-                )
-        inflated = sum(member.header + member.nbytes for member in members if member.start is None)
-        if inflated > self.max_bytes:
+    def _layout(self, path: Path) -> _Layout:
+        """Where the members of a shard are; kept, because rows are read many times."""
+        found = path.stat()
+        state = (found.st_size, found.st_mtime_ns, found.st_ino)
+        known = self._layouts.get(path)
+        if known is None or known.state != state:
+            known = _layout(path, state)
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[path] = known
+        if known.inflated > self.max_bytes:
             raise MemoryLimitError(
-                f"{path}: its members take {inflated} bytes inflated, but {self.max_bytes} are allowed; "
+                f"{path}: its members take {known.inflated} bytes inflated, but {self.max_bytes} are allowed; "
                 "give the reader a larger max_bytes if that is right"
             )
-        return members, tuple(member.field.name for member in found if member not in members)
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.max_bytes,)
 
     def __repr__(self) -> str:
         return f"NpzShards(max_bytes={self.max_bytes})"
+
+
+def _made(max_bytes: int) -> NpzShards:
+    return NpzShards(max_bytes=max_bytes)
+
+
+def _layout(path: Path, state: tuple[int, ...]) -> _Layout:
+    with _opened(path) as archive:
+        infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        found = [_member(archive, info, path) for info in infos]
+    members = [member for member in found if member.shape and is_numeric(member.dtype)]
+    if not members:
+        raise FormatError(f"{path}: expected arrays of numbers with a row on the first axis, found none")
+    first = members[0]
+    for member in members:
+        if member.shape[0] != first.shape[0]:
+            raise FormatError(
+                f"{path}: {member.field.name!r}: expected {first.shape[0]} rows, as {first.field.name!r} has, "
+                f"found {member.shape[0]}"
+            )
+    if len({member.field.name for member in members}) < len(members):
+        raise FormatError(f"{path}: expected members with different names, found two with the same")
+    dropped = tuple(member.field.name for member in found if member not in members)
+    return _Layout(state, tuple(members), dropped)
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
@@ -180,15 +220,15 @@ def _stored_at(info: zipfile.ZipInfo, path: Path) -> int:
     )
 
 
-def _values(archive: zipfile.ZipFile, member: _Member, path: Path) -> NDArray[Any]:
+def _values(archive: zipfile.ZipFile | None, member: _Member, path: Path) -> NDArray[Any]:
     order: Literal["F", "C"] = "F" if member.fortran else "C"
-    if member.start is not None:
-        if not member.nbytes:
-            return np.empty(member.shape, member.dtype)
-        return np.memmap(path, member.dtype, "r", member.start, member.shape, order)
-    with _reading(path, member.info.filename):
-        content = archive.read(member.info)
-        return np.frombuffer(content, member.dtype, offset=member.header).reshape(member.shape, order=order)
+    if archive is not None and member.start is None:
+        with _reading(path, member.info.filename):
+            content = archive.read(member.info)
+            return np.frombuffer(content, member.dtype, offset=member.header).reshape(member.shape, order=order)
+    if not member.nbytes:
+        return np.empty(member.shape, member.dtype)  # nothing can't be mapped
+    return np.memmap(path, member.dtype, "r", member.start or 0, member.shape, order)
 
 
 class _reading:  # noqa: N801 (a context, as functions are)

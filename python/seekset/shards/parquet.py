@@ -22,6 +22,7 @@ __all__ = ["ParquetShards"]
 
 # What a row of objects takes beside what its columns take in the file's own count.
 _OBJECT_BYTES = 512
+_MOST_KEPT = 1024
 
 
 class ParquetShards:
@@ -40,6 +41,9 @@ class ParquetShards:
     suffixes = (".parquet", ".pq")
     identity = "parquet/1"
 
+    def __init__(self) -> None:
+        self._with_nulls: dict[tuple[Path, int, int], tuple[str, ...]] = {}
+
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard, from its footer; of nulls in lists, from the column itself."""
         path = as_path(path)
@@ -51,14 +55,14 @@ class ParquetShards:
             if fields is None:
                 total = sum(group.total_byte_size for group in groups) + _OBJECT_BYTES * rows
                 return Census(rows, None, -(-total // max(rows, 1)), total, decoded)
-            flags = tuple(Field(f"has_{name}", "|b1", ()) for name in _nullable(file, fields, path))
+            flags = tuple(Field(f"has_{name}", "|b1", ()) for name in self._nullable(file, fields, path))
             return bounded_census(rows, fields + flags, decoded_bytes=2 * decoded)
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
         path = as_path(path)
         with _opened(path) as file:
-            return _rows(file, file.read(), path)
+            return self._rows(file, file.read(), path)
 
     def read_rows(self, path: AnyPath, rows: Any) -> Rows:
         """The rows with these numbers, in that order; the row groups that they are in are read."""
@@ -74,7 +78,29 @@ class ParquetShards:
             inside = wanted - (ends[of_group] - np.array(sizes, dtype=np.int64)[of_group]) if wanted.size else wanted
             places = starts[np.searchsorted(needed, of_group)] + inside if wanted.size else wanted
             table = file.read_row_groups(needed.tolist()).take(places)
-            return _rows(file, table, path)
+            return self._rows(file, table, path)
+
+    def _rows(self, file: ParquetFile, table: pa.Table, path: Path) -> Rows:
+        fields = _fields(file.schema_arrow)
+        if fields is None:
+            return Rows(objects=table.to_pylist())
+        bad: dict[int, str] = {}
+        columns = {field.name: _column(table.column(field.name), field, bad) for field in fields}
+        for name in self._nullable(file, fields, path):
+            columns[f"has_{name}"] = _valid(table.column(name))
+        for column in columns.values() if bad else ():
+            column[list(bad)] = 0
+        return Rows(columns=columns, bad=dict(sorted(bad.items())))
+
+    def _nullable(self, file: ParquetFile, fields: tuple[Field, ...], path: Path) -> tuple[str, ...]:
+        """The columns that have nulls, in any row of the file; kept, because it may take reading them."""
+        found = path.stat()
+        state = (path, found.st_size, found.st_mtime_ns)
+        if state not in self._with_nulls:
+            if len(self._with_nulls) >= _MOST_KEPT:
+                self._with_nulls.clear()
+            self._with_nulls[state] = _nullable(file, fields, path)
+        return self._with_nulls[state]
 
     def __repr__(self) -> str:
         return "ParquetShards()"
@@ -93,19 +119,21 @@ class _opened:  # noqa: N801 (a context, as functions are)
             raise ImportError(
                 f"{self.path}: Parquet is read by pyarrow, which is not installed: pip install 'seekset[parquet]'"
             ) from None
-        self._raw = self.path.open("rb")
+        self.path.open("rb").close()  # what is no file is told by the system
         try:
-            self._file = ParquetFile(self._raw)
+            self._file = ParquetFile(str(self.path), memory_map=True)
         except BaseException as error:
-            self._raw.close()
-            self.__exit__(type(error), error, None)
+            self._tell(error)
             raise
         return self._file
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._file.close()
+        self._tell(error)
+
+    def _tell(self, error: BaseException | None) -> None:
         from pyarrow import ArrowException
 
-        self._raw.close()
         ours = isinstance(error, (FormatError, MismatchError))
         if isinstance(error, (ArrowException, OSError, ValueError)) and not ours:
             raise FormatError(f"{self.path}: expected a Parquet file: {error}") from None
@@ -130,20 +158,22 @@ def _field(name: str, kind: pa.DataType) -> Field | None:
     return Field(name, dtype.str, tuple(shape)) if is_numeric(dtype) else None
 
 
-def _nullable(file: ParquetFile, fields: tuple[Field, ...], path: Path) -> list[str]:
-    """The columns that have nulls. The file's statistics say so, but those of lists count what is in them, too."""
+def _nullable(file: ParquetFile, fields: tuple[Field, ...], path: Path) -> tuple[str, ...]:
     names: list[str] = []
     for column, field in enumerate(fields):
-        if field.shape or (found := _nulls(file, column)) is None:
+        found = _nulls(file, column)
+        # In a list, what is counted may be in the list: the column itself tells.
+        if found is None or (found and field.shape):
             found = file.read(columns=[field.name]).column(0).null_count
         if found:
             if any(other.name == f"has_{field.name}" for other in fields):
                 raise FormatError(f"{path}: column {field.name!r} has nulls, and 'has_{field.name}' is a column itself")
             names.append(field.name)
-    return names
+    return tuple(names)
 
 
 def _nulls(file: ParquetFile, column: int) -> int | None:
+    """How many nulls a column has by the statistics of the file, if it has them."""
     found = 0
     for number in range(file.num_row_groups):
         statistics = file.metadata.row_group(number).column(column).statistics
@@ -153,19 +183,8 @@ def _nulls(file: ParquetFile, column: int) -> int | None:
     return found
 
 
-def _rows(file: ParquetFile, table: pa.Table, path: Path) -> Rows:
-    fields = _fields(file.schema_arrow)
-    if fields is None:
-        return Rows(objects=table.to_pylist())
-    bad: dict[int, str] = {}
-    columns = {field.name: _column(table.column(field.name), field, bad) for field in fields}
-    for name in _nullable(file, fields, path):
-        columns[f"has_{name}"] = np.asarray(
-            table.column(name).is_valid().combine_chunks().to_numpy(zero_copy_only=False)
-        )
-    for column in columns.values() if bad else ():
-        column[list(bad)] = 0
-    return Rows(columns=columns, bad=dict(sorted(bad.items())))
+def _valid(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.array(values.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _column(chunked: pa.ChunkedArray, field: Field, bad: dict[int, str]) -> NDArray[Any]:
@@ -173,13 +192,12 @@ def _column(chunked: pa.ChunkedArray, field: Field, bad: dict[int, str]) -> NDAr
     import pyarrow as pa
 
     values = pa.concat_arrays(chunked.chunks) if chunked.num_chunks else pa.array([], chunked.type)
-    there = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+    there = _valid(values)
     values = values.drop_null()
     for _ in field.shape:
         values = values.flatten()
-    inner = values.null_count
-    if inner:
-        whole = values.is_valid().to_numpy(zero_copy_only=False).reshape(-1, prod(field.shape)).all(axis=1)
+    if values.null_count:
+        whole = _valid(values).reshape(-1, prod(field.shape)).all(axis=1)
         for row in np.flatnonzero(there)[~whole]:
             bad.setdefault(
                 int(row), f"column {field.name!r}: expected {prod(field.shape)} numbers, found nulls among them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,11 +108,12 @@ def inflated(path: Path, max_bytes: int) -> bytes:
     seekset.errors.MemoryLimitError: a.pkl: it has more than 4 bytes ...
     """
     with path.open("rb") as file:
-        content = file.read(max_bytes + 1)
-    if len(content) <= max_bytes and not content.startswith(_GZIP):
-        return content
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, max_bytes) + 1)
     if len(content) > max_bytes:
         raise _too_large(path, max_bytes)
+    if not content.startswith(_GZIP):
+        return content
     parts: list[bytes] = []
     left = max_bytes
     while content:

@@ -173,7 +173,7 @@ def as_rows(given: Any, path: Path) -> Rows:
     seekset.errors.MismatchError: a.shard: columns have one length, but 'x' has 2 rows and 'y' has 1
     """
     if isinstance(given, Rows):
-        return given
+        return given if given.columns is None else Rows(columns=_as_columns(given.columns, path), bad=given.bad)
     if isinstance(given, Mapping):
         return Rows(columns=_as_columns(given, path))
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):

@@ -212,19 +212,19 @@ class _Makers:
         self.arrays: list[PickledArray] = []
         self.ndarray = object()
         self.encode = _Encode(self)
-        self.by_name: dict[str, Any] = {
-            "_codecs.encode": self.encode,
-            "numpy.dtype": _Dtype(self),
-            "numpy.ndarray": self.ndarray,
+        self.by_name: dict[tuple[str, str], Any] = {
+            ("_codecs", "encode"): self.encode,
+            ("numpy", "dtype"): _Dtype(self),
+            ("numpy", "ndarray"): self.ndarray,
         }
         plain = {"bytes": _Bytes, "bytearray": _ByteArray, "complex": _Complex, "set": _Set, "frozenset": _FrozenSet}
         for name, kind in plain.items():
             # Older protocols have the name that Python 2 had.
-            self.by_name[f"builtins.{name}"] = self.by_name[f"__builtin__.{name}"] = kind(self)
+            self.by_name["builtins", name] = self.by_name["__builtin__", name] = kind(self)
         for home in ("numpy.core", "numpy._core"):
-            self.by_name[f"{home}.multiarray._reconstruct"] = _Reconstruct(self)
-            self.by_name[f"{home}.multiarray.scalar"] = _Scalar(self)
-            self.by_name[f"{home}.numeric._frombuffer"] = _FromBuffer(self)
+            self.by_name[f"{home}.multiarray", "_reconstruct"] = _Reconstruct(self)
+            self.by_name[f"{home}.multiarray", "scalar"] = _Scalar(self)
+            self.by_name[f"{home}.numeric", "_frombuffer"] = _FromBuffer(self)
 
     def take(self, count: int) -> None:
         """Count bytes that are about to be made out of what is there already."""
@@ -274,7 +274,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """What stands for a name."""
         try:
-            return self.makers.by_name[f"{module}.{name}"]
+            return self.makers.by_name[module, name]
         except KeyError:
             raise _Refused(f"{module}.{name}") from None
 

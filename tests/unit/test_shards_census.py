@@ -1,0 +1,295 @@
+"""The census of shards: what is counted, what is kept of it, and when it is counted anew."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+import seekset
+from hex_shards import hex_examples, write_hex
+from seekset.shards import Census, PickleShards, take_census
+from seekset.shards.cache import CACHE_NAME
+from seekset.shards.census import digest_of
+
+
+class Counting:
+    """A reader that notes what it was asked for."""
+
+    identity = "counting/1"
+
+    def __init__(self):
+        self.asked = []
+
+    def count(self, path):
+        self.asked.append(path.name)
+        size = path.stat().st_size
+        if size == 0:
+            raise seekset.FormatError(f"{path}: expected bytes, found none")
+        return Census(size, None, 1, size, 0)
+
+    def read(self, path):
+        return list(path.read_bytes())
+
+
+@pytest.fixture
+def reader():
+    return Counting()
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Three shards of one, two and three bytes, in a folder of their own."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for size in (1, 2, 3):
+        (folder / f"{size}.shard").write_bytes(b"x" * size)
+    return sorted(folder.iterdir())
+
+
+def rows(counted):
+    return [shard.census.rows for shard in counted[0]]
+
+
+def test_shards_come_in_the_order_given_with_all_that_is_known(tmp_path):
+    paths = [write_hex(tmp_path / f"{size}.pkl.gz", hex_examples(size)) for size in (5, 2)]
+    np.savez(tmp_path / "a.npz", x=np.arange(9))
+    shards, faults = take_census([*paths, tmp_path / "a.npz", paths[0]])
+    assert ([shard.census.rows for shard in shards], faults) == ([5, 2, 9, 5], [])
+    for shard in shards:
+        stat = shard.path.stat()
+        assert (shard.size, shard.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+        assert shard.digest == digest_of(shard.path)
+    assert shards[0].census == PickleShards().count(paths[0])
+
+
+def test_pickles_are_counted_by_processes_where_they_are_many(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        (tmp_path / f"{number}.pkl").write_bytes(pickle.dumps([{"x": rng.random(50_000)}] * (number + 1)))
+    paths = sorted(tmp_path.glob("*.pkl"))
+    told = []
+    counted = take_census(paths, processes=2, progress=lambda *amounts: told.append(amounts))
+    assert rows(counted) == [1, 2, 3, 4]
+    sizes = [path.stat().st_size for path in paths]
+    assert told == [(done, sum(sizes)) for done in np.cumsum(sizes)]
+
+
+def test_what_is_known_is_not_counted_again(shards, reader):
+    assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert sorted(reader.asked) == ["1.shard", "2.shard", "3.shard"]
+    assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert len(reader.asked) == 3
+    assert sorted(path.name for path in shards[0].parent.iterdir() if path not in shards) == [CACHE_NAME]
+
+
+def test_a_shard_that_changed_is_counted_again(shards, reader):
+    take_census(shards, reader)
+    shards[1].write_bytes(b"longer")
+    os.utime(shards[2], ns=(1, 1))
+    assert rows(take_census(shards, reader)) == [1, 6, 3]
+    assert sorted(reader.asked[3:]) == ["2.shard", "3.shard"]
+
+
+def test_readers_have_their_own_entries_side_by_side(shards, reader):
+    other = Counting()
+    other.identity = "counting/2"
+    for _ in range(2):
+        take_census(shards, reader)
+        take_census(shards, other)
+    assert len(reader.asked) == len(other.asked) == 3
+
+
+def test_nothing_is_kept_of_a_reader_that_does_not_say_which_it_is(shards, reader):
+    reader.identity = None
+    take_census(shards, reader)
+    take_census(shards, reader)
+    assert len(reader.asked) == 6
+    assert not (shards[0].parent / CACHE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:50],
+        lambda _: "",
+        lambda _: "\0\0",
+        lambda _: "[]",
+        lambda _: '{"version": 1}',
+        lambda _: '{"version": 1, "shards": []}',
+        lambda _: "[" * 100_000,
+        lambda text: text.replace('"version": 1', '"version": 99'),
+        lambda text: text.replace('"rows": 1', '"rows": -1'),
+        lambda text: text.replace('"fields": null', '"fields": 7'),
+        lambda text: re.sub(r'"census": {[^}]*}', '"census": 3', text),
+        lambda text: re.sub(r'"counting/1": {', '"other": {', text),
+        lambda text: json.dumps({**json.loads(text), "shards": {"1.shard": 3, "2.shard": {"counting/1": []}}}),
+    ],
+)
+def test_a_damaged_cache_is_as_good_as_none_and_is_mended(shards, reader, damage):
+    take_census(shards, reader)
+    cache = shards[0].parent / CACHE_NAME
+    sound = cache.read_text()
+    cache.write_text(damage(sound))
+    assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert len(reader.asked) > 3
+    asked = len(reader.asked)
+    assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert len(reader.asked) == asked
+
+
+def test_entries_of_shards_that_are_gone_go_with_them(shards, reader):
+    take_census(shards, reader)
+    shards[0].unlink()
+    shards[1].write_bytes(b"new")
+    take_census(shards[1:], reader)
+    assert sorted(json.loads((shards[0].parent / CACHE_NAME).read_text())["shards"]) == ["2.shard", "3.shard"]
+
+
+def test_a_part_of_a_folder_adds_to_what_is_there(shards, reader):
+    for shard in shards:
+        take_census([shard], reader)
+    assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert len(reader.asked) == 3
+
+
+def test_the_cache_goes_to_the_users_folder_where_it_can_not_lie_beside(shards, reader, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (shards[0].parent / CACHE_NAME).mkdir()  # in the way, even of root
+    take_census(shards, reader)
+    take_census(shards, reader)
+    assert len(reader.asked) == 3
+    [kept] = (tmp_path / "cache" / "seekset" / "shards").iterdir()
+    assert kept.suffix == ".json"
+    assert sorted(path.name for path in shards[0].parent.iterdir()) == [CACHE_NAME, *(shard.name for shard in shards)]
+
+
+def test_where_no_cache_can_be_written_shards_are_counted_each_time(shards, reader, tmp_path, monkeypatch):
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (shards[0].parent / CACHE_NAME).mkdir()
+    for _ in range(2):
+        assert rows(take_census(shards, reader)) == [1, 2, 3]
+    assert len(reader.asked) == 6
+
+
+def test_the_cache_may_be_read_by_all_who_may_read_new_files(shards, reader):
+    take_census(shards, reader)
+    shards[0].with_name("new").touch()
+    assert (shards[0].parent / CACHE_NAME).stat().st_mode == shards[0].with_name("new").stat().st_mode
+
+
+def take_in_process(paths):
+    assert len(take_census(paths, Counting())[0]) == len(paths)
+
+
+def test_several_processes_may_count_at_once(tmp_path):
+    paths = []
+    for number in range(40):
+        paths.append(tmp_path / f"{number:02}.shard")
+        paths[-1].write_bytes(b"x" * (number + 1))
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=take_in_process, args=(paths[part::4],)) for part in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert not list(tmp_path.glob("*.part"))
+    assert rows(take_census(paths, Counting())) == list(range(1, 41))
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_shard_that_can_not_be_read_is_told(shards, reader):
+    shards[1].write_bytes(b"")
+    shards[2].write_bytes(b"")
+    for _ in range(3):
+        with pytest.raises(seekset.FormatError, match=r"2\.shard: expected bytes, found none"):
+            take_census(shards, reader)
+    assert reader.asked.count("1.shard") == 1  # what was found before is kept
+
+
+def test_shards_that_can_not_be_read_are_skipped_and_listed(shards, reader):
+    shards[1].write_bytes(b"")
+    missing = shards[0].with_name("missing.shard")
+    counted = take_census([*shards, missing], reader, on_error="skip")
+    assert rows(counted) == [1, 3]
+    assert [path for path, _ in counted[1]] == [shards[1], missing]
+    assert counted[1][0][1] == f"{shards[1]}: expected bytes, found none"
+    assert str(missing) in counted[1][1][1]
+
+
+def test_a_name_that_no_reader_knows_is_told(shards):
+    with pytest.raises(seekset.MismatchError, match="no reader knows this kind of shard"):
+        take_census(shards)
+
+
+def test_no_shards_are_no_census():
+    assert take_census([]) == ([], [])
+
+
+@pytest.mark.parametrize("options", [{"on_error": "ignore"}, {"processes": 0}, {"processes": -1}])
+def test_options_that_are_none_are_refused(shards, reader, options):
+    with pytest.raises(ValueError, match="must be"):
+        take_census(shards, reader, **options)
+
+
+def test_a_shard_that_changed_since_is_told_by_name(shards, reader):
+    [shard], _ = take_census(shards[:1], reader)
+    shard.check()
+    shards[0].write_bytes(b"xyz")
+    with pytest.raises(
+        seekset.StaleIndexError, match=f"^{re.escape(str(shards[0]))}: it has changed .* expected 1 bytes"
+    ):
+        shard.check()
+    shards[0].unlink()
+    with pytest.raises(FileNotFoundError):
+        shard.check()
+
+
+def test_a_digest_is_of_both_ends(tmp_path):
+    path = tmp_path / "a"
+    digests = []
+    for content in (b"", b"a", b"a" * 4096, b"a" * 4097, b"a" * 9000, b"b" + b"a" * 8999, b"a" * 8999 + b"b"):
+        path.write_bytes(content)
+        digests.append(digest_of(path))
+    assert len(set(digests)) == len(digests)
+    path.write_bytes(b"a" * 4500 + b"b" + b"a" * 4499)
+    assert digest_of(path) == digests[4]  # whose middle is not looked at
+    assert re.fullmatch("[0-9a-f]{16}", digests[0])
+
+
+def test_ctrl_c_ends_the_counting(tmp_path, program):
+    (tmp_path / "slow_reader.py").write_text("""
+import time
+from pathlib import Path
+
+class Slow:
+    holds_gil = True
+
+    def count(self, path):
+        Path("began").touch()
+        time.sleep(600)
+""")
+    (tmp_path / "a.shard").write_bytes(bytes(2 << 20))
+    command = program("""
+        from seekset.shards import take_census
+        from slow_reader import Slow
+        take_census(["a.shard"], Slow())
+    """)
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "began").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert said.rstrip().endswith("KeyboardInterrupt")
