@@ -10,7 +10,7 @@ import numpy as np
 
 from seekset.errors import FormatError, MemoryLimitError
 from seekset.shards.rows import Field, Rows, is_numeric
-from seekset.shards.unpickling import PickledArray, kinds_of
+from seekset.shards.unpickling import PickledArray, check_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,14 +112,18 @@ class _Stack:
     def __init__(self, name: str, values: list[Any], bad: dict[int, str]) -> None:
         self.name, self.values = name, values
         self.flags: NDArray[np.bool_] | None = None
-        types = set(map(type, values))
+        types = set(map(type, values)) - {type(None)}
+        # Arrays from a pickle are checked before anything is asked of them, and all of them together.
+        self.arrays = (
+            check_arrays(value for value in values if type(value) is PickledArray) if PickledArray in types else None
+        )
         self.kind = _kind(next((value for value in values if value is not None and value is not _MISSING), None))
         if self.kind is None:
             return
-        if type(None) in types or name in OPTIONAL:
-            self.flags = np.fromiter((value is not None for value in values), np.bool_, len(values))
         self.present = self._present()
-        if len(types - {type(None)}) > 1 or not _alike(self.present):
+        if len(self.present) < len(values) or name in OPTIONAL:
+            self.flags = np.array([value is not None for value in values], dtype=np.bool_)
+        if len(types) > 1 or not self._alike():
             self._sort_out(bad)
         if types & {int, float} and not _all_fit(self.present, self.kind[0]):
             self._sort_out_large(bad)
@@ -149,34 +153,34 @@ class _Stack:
     def column(self) -> NDArray[Any]:
         """The values as one array; zeros where there is none."""
         field = Field(self.name, *(self.kind or ("", ())))
-        if set(map(type, self.present)) == {PickledArray} and not _turned(self.present, field.dtype):
-            return _joined(self.values, field)
+        if self.arrays is not None and len(self.arrays[1]) == len(self.present) and not self._turned(field.dtype):
+            return self._joined(field)
         column = np.zeros((len(self.values), *field.shape), dtype=field.dtype)
         flags = [value is not None for value in self.values]
         column[flags] = [value.array() if type(value) is PickledArray else value for value in self.present]
         return column
 
+    def _alike(self) -> bool:
+        """Whether values of one type are of one dtype and shape; told without a look at each where it can be."""
+        if self.arrays is not None:
+            return len(self.arrays[0]) == 1
+        return type(self.present[0]) in _PLAIN or len(set(map(_kind, self.present))) == 1
 
-def _alike(values: list[Any]) -> bool:
-    """Whether values of one type are of one dtype and shape; told without a look at each where it can be."""
-    kind = type(values[0])
-    return kind in _PLAIN or len(kinds_of(values) if kind is PickledArray else set(map(_kind, values))) == 1
+    def _turned(self, dtype: str) -> bool:
+        """Whether the bytes of arrays are in another order than those of a column."""
+        return any(found.numpy.str != dtype or fortran for _, found, fortran in (self.arrays or ((), ()))[0])
 
-
-def _turned(arrays: list[PickledArray], dtype: str) -> bool:
-    """Whether the bytes of arrays are in another order than those of a column."""
-    return any(found.numpy.str != dtype or fortran for _, found, fortran in kinds_of(arrays))
-
-
-def _joined(values: list[PickledArray | None], field: Field) -> NDArray[Any]:
-    """Arrays of one kind, one after another; zeros for those that are not there."""
-    zeros = bytes(field.row_bytes)
-    content = b"".join([zeros if value is None else value.state[4] for value in values])
-    column = np.frombuffer(content, field.dtype)
-    if field.dtype == "|b1":
-        # A damaged file may have other bytes than 0 and 1.
-        column = column.view("|u1") != 0
-    return column.reshape(len(values), *field.shape)
+    def _joined(self, field: Field) -> NDArray[Any]:
+        """Arrays of one kind, one after another; zeros for those that are not there."""
+        raws: Iterable[Any] = (self.arrays or ((), ()))[1]
+        if len(self.present) < len(self.values):
+            zeros = bytes(field.row_bytes)
+            raws = [zeros if value is None else value.state[4] for value in self.values]
+        column = np.frombuffer(b"".join(raws), field.dtype)
+        if field.dtype == "|b1":
+            # A damaged file may have other bytes than 0 and 1.
+            column = column.view("|u1") != 0
+        return column.reshape(len(self.values), *field.shape)
 
 
 def _kind(value: Any) -> _Kind | None:

@@ -36,8 +36,8 @@ _PROGRAM = (
 )
 # How often a process looks whether its parent is there, and a parent whether its process is.
 _SECONDS = 0.2
-# What a decoder takes by itself.
-_HEADROOM = 1 << 28
+# What a decoder takes by itself, most of which is addresses that its allocator reserves and never uses.
+_HEADROOM = 3 << 29
 # A decoder works on one core.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -100,13 +100,19 @@ class Decoder:
     def close(self) -> None:
         """End the process at once, also from another thread while it is at work."""
         self._closed = True
-        process = self._process
-        if process is None or os.getpid() != self._owner:
+        if os.getpid() != self._owner:
             return
-        process.kill()
-        with self._lock:
-            process.end()
-            self._process = None
+        while True:
+            if self._process is not None:
+                self._process.kill()  # whoever waits for its answer sees it end, and lets go of the lock
+            if self._lock.acquire(timeout=_SECONDS):
+                break
+        try:
+            if self._process is not None:
+                self._process.end()
+                self._process = None
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +175,7 @@ class _Process:
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
-        """End it, so that whoever waits for its answer sees it end."""
+        """End it, and leave the connection to whoever waits for its answer."""
         self._popen.kill()
 
     def end(self, patience: float = 0) -> str:

@@ -7,10 +7,8 @@ import re
 __all__ = ["memo_is_sound"]
 
 # Opcodes that take as many bytes whatever they say. Those of a run without arguments are passed at once.
-_FIXED = re.compile(
-    rb"(?s:[(012NQRabde\]lost})u\x81\x85-\x89\x8f-\x94\x97\x98]++"
-    rb"|[Kh\x80\x82].|[M\x83]..|[Jj\x84].{4}|[G\x95].{8})*+"
-)
+_BARE = rb"[(012NQRabde\]lost})u\x81\x85-\x89\x8f-\x94\x97\x98]*+"
+_FIXED = re.compile(rb"(?s:%b(?:(?:[Kh\x80\x82].|[M\x83]..|[Jj\x84]....|[G\x95]........)%b)*+)" % (_BARE, _BARE))
 _LINES = {ord(opcode): 1 for opcode in "FILSVPg"} | {ord(opcode): 2 for opcode in "ci"}
 # How many bytes say how long the rest of an opcode is.
 _LENGTHS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 from seekset.errors import FormatError, MemoryLimitError
@@ -80,11 +81,13 @@ class PickleShards:
             raise FormatError(
                 f"{path}: expected a list of examples, or a dict that has one in 'examples', found {_what(found)}"
             )
-        stacked = stack_examples(examples, path, max_bytes=self.max_bytes)
-        if stacked is not None:
-            return _Found(*stacked, size)
-        objects = with_arrays(examples, path) if has_arrays else examples
-        return _Found(Rows(objects=objects), (), size)
+        try:
+            stacked = stack_examples(examples, path, max_bytes=self.max_bytes)
+            if stacked is not None:
+                return _Found(*stacked, size)
+            return _Found(Rows(objects=with_arrays(examples, path) if has_arrays else examples), (), size)
+        except UnpicklingError as error:
+            raise FormatError(f"{path}: expected a pickle, but it can't be read: {error}") from None
 
     def __repr__(self) -> str:
         return f"PickleShards(max_bytes={self.max_bytes})"

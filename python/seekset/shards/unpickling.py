@@ -12,7 +12,7 @@ import pickle
 import re
 from math import prod
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PickledArray", "PickledDtype", "contain", "kinds_of", "load_pickle", "with_arrays"]
+__all__ = ["PickledArray", "PickledDtype", "check_arrays", "contain", "load_pickle", "with_arrays"]
 
 # Numbers and strings of fixed size, and nothing that holds objects or fields.
 _CODE = re.compile(r"[biufc](?:1|2|4|8|16)|[SU]\d{1,9}")
@@ -33,6 +33,7 @@ _MOST_AXES = 32
 # What an item of a set takes, so that a short pickle can't ask for many large sets.
 _ITEM_BYTES = 64
 _DEEPEST = 200
+_PARTS = "an array is made of a version, a shape, a dtype, an order and bytes"
 # From here on pickles come in frames, which are read whole; older ones would be read byte by byte.
 _WITH_FRAMES = b"\x80\x04"
 
@@ -81,18 +82,13 @@ class PickledArray:
     state: tuple[Any, tuple[int, ...], PickledDtype, bool, bytes | bytearray]
 
     def __setstate__(self, state: Any) -> None:
-        # Checked for all arrays together when the pickle has been read: until then, it could be set again.
+        # Checked when the pickle has been read: until then, it could be set again.
         self.state = state
 
     def array(self) -> NDArray[Any]:
         """As an array of its own."""
         _, shape, dtype, fortran, raw = self.state
         return np.frombuffer(bytearray(raw), dtype.numpy).reshape(shape, order="F" if fortran else "C")
-
-
-def kinds_of(arrays: Iterable[PickledArray]) -> set[tuple[tuple[int, ...], PickledDtype, bool]]:
-    """The different shapes, dtypes and orders of arrays."""
-    return set(map(_what, map(_state, arrays)))
 
 
 class _Maker:
@@ -111,11 +107,11 @@ class _Reconstruct(_Maker):
     __slots__ = ()
 
     def __call__(self, kind: Any, _shape: Any, _code: Any) -> PickledArray:
-        if kind is not self.makers.ndarray:
+        makers = self.makers
+        if kind is not makers.ndarray:
             raise pickle.UnpicklingError("only plain arrays are read, not what is derived from them")
-        made = PickledArray()
-        self.makers.arrays.append(made)
-        return made
+        makers.arrays = True
+        return PickledArray()
 
 
 class _FromBuffer(_Maker):
@@ -124,9 +120,9 @@ class _FromBuffer(_Maker):
     def __call__(self, raw: Any, dtype: Any, shape: Any, order: Any, *axes: Any) -> PickledArray:
         if order not in ("C", "F") or any(axis is not None for axis in axes):
             raise pickle.UnpicklingError("the axes of an array are in the order C or F")
+        self.makers.arrays = True
         made = PickledArray()
         made.state = (1, shape, dtype, order == "F", raw)
-        self.makers.arrays.append(made)
         return made
 
 
@@ -209,7 +205,7 @@ class _Makers:
 
     def __init__(self, most: int) -> None:
         self.left = most
-        self.arrays: list[PickledArray] = []
+        self.arrays = False
         self.ndarray = object()
         self.encode = _Encode(self)
         self.by_name: dict[tuple[str, str], Any] = {
@@ -232,29 +228,38 @@ class _Makers:
         if self.left < 0:
             raise MemoryError
 
-    def check_arrays(self) -> None:
-        """Refuse arrays whose bytes are not what dtype and shape ask for; the same kind is looked at once."""
-        states = list(map(_state, self.arrays))
+
+Kind: TypeAlias = "tuple[tuple[int, ...], PickledDtype, bool]"
+
+
+def check_arrays(arrays: Iterable[PickledArray]) -> tuple[set[Kind], list[bytes | bytearray]]:
+    """The different shapes, dtypes and orders of arrays, and the bytes of each, which must be as many as those ask for.
+
+    Thousands of arrays are mostly of one kind: nothing here looks at one after another.
+    """
+    try:
+        states: list[Any] = list(map(_state, arrays))
         if set(map(type, states)) - {tuple}:
-            raise pickle.UnpicklingError("an array is made of a version, a shape, a dtype, an order and bytes")
+            raise pickle.UnpicklingError(_PARTS)
         raws, kinds = list(map(_raw, states)), list(map(_what, states))
         sizes = {kind: _checked_bytes(*kind) for kind in set(kinds)}
-        wrong = set(map(type, raws)) - {bytes, bytearray}
-        if wrong:
+        if wrong := set(map(type, raws)) - {bytes, bytearray}:
             raise pickle.UnpicklingError(f"an array is made of bytes, not of {wrong.pop().__name__}")
-        expected, found = list(map(sizes.__getitem__, kinds)), list(map(len, raws))
-        if expected != found:
-            row = next(row for row, size in enumerate(found) if size != expected[row])
-            shape, dtype, _ = kinds[row]
-            raise pickle.UnpicklingError(
-                f"an array of {dtype.numpy} and shape {shape} has {expected[row]} bytes, but {found[row]} were found"
-            )
+        if set(map(len, raws)) != set(sizes.values()) or len(sizes) > 1:
+            for (shape, dtype, _), raw in zip(kinds, raws, strict=True):
+                if len(raw) != (expected := sizes[shape, dtype, _]):
+                    raise pickle.UnpicklingError(
+                        f"an array of {dtype.numpy} and shape {shape} has {expected} bytes, but {len(raw)} were found"
+                    )
+    except (AttributeError, IndexError, TypeError):
+        raise pickle.UnpicklingError(_PARTS) from None
+    return set(sizes), raws
 
 
 def _checked_bytes(shape: Any, dtype: Any, _fortran: Any) -> int:
     """How many bytes an array has."""
     if type(dtype) is not PickledDtype or type(shape) is not tuple:
-        raise pickle.UnpicklingError("an array is made of a version, a shape, a dtype, an order and bytes")
+        raise pickle.UnpicklingError(_PARTS)
     if len(shape) > _MOST_AXES or any(type(size) is not int or size < 0 for size in shape):
         raise pickle.UnpicklingError("a shape is a few numbers that are not negative")
     return dtype.numpy.itemsize * prod(shape)
@@ -292,7 +297,6 @@ def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
         file = io.BufferedReader(file, 1 << 16)
     try:
         found = _Unpickler(file, makers).load()
-        makers.check_arrays()
     except _Refused as refused:
         raise FormatError(
             f"{path}: expected a pickle of plain values and numpy arrays, but it names {refused}, which is refused"
@@ -305,7 +309,7 @@ def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
         raise FormatError(f"{path}: expected a pickle, but it can't be read: {_said(error)}") from None
     if file.read(1):
         raise FormatError(f"{path}: expected a pickle and nothing after it, but found more bytes")
-    return found, bool(makers.arrays)
+    return found, makers.arrays
 
 
 def _said(error: Exception) -> str:
@@ -327,6 +331,7 @@ def with_arrays(found: Any, path: Path) -> Any:
         if depth > _DEEPEST:
             raise FormatError(f"{path}: expected values nested up to {_DEEPEST} deep, but these are deeper")
         if kind is PickledArray:
+            check_arrays([value])
             done[id(value)] = value.array()
         elif kind is tuple:
             done[id(value)] = tuple(visit(one, depth + 1) for one in value)
