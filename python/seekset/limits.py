@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import SupportsIndex
 
-__all__ = ["limit", "whole_number"]
+__all__ = ["byte_count", "limit", "whole_number"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def whole_number(value: SupportsIndex, name: str, *, least: int = 1, most: int = 2**63 - 1) -> int:
@@ -40,3 +43,17 @@ def limit(value: SupportsIndex | None, name: str) -> int | None:
     if number < 1:
         raise ValueError(f"{name} must be at least 1, or None for no limit, but is {number}")
     return number
+
+
+def byte_count(value: SupportsIndex | str | None, name: str) -> int | None:
+    """A number of bytes, given as such or with a unit, or ``None`` for no limit.
+
+    >>> byte_count("1.5GB", "max_bytes"), byte_count("512 MiB", "max_bytes"), byte_count(1000, "max_bytes")
+    (1500000000, 536870912, 1000)
+    """
+    if not isinstance(value, str):
+        return limit(value, name)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", value.lower())
+    if found is None:
+        raise ValueError(f'{name} must be a number of bytes such as 5000000, "5GB" or "512MiB", but is {value!r}')
+    return limit(int(float(found[1]) * _UNITS[found[2]]), name)

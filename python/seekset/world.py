@@ -89,6 +89,10 @@ class Share:
         """The share of the rank that has most: the first."""
         return replace(self, world=replace(self.world, rank=0))
 
+    def at_worker(self, worker: int, workers: int) -> Share:
+        """The same rank's, as one of its loader's workers."""
+        return replace(self, world=self.world.at_worker(worker, workers))
+
     def __len__(self) -> int:
         return _every_nth(self.of_rank, self.world.worker, self.world.workers)
 

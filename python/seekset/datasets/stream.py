@@ -48,7 +48,7 @@ class SharedStream(HasEpoch, IterableDataset[_T], Generic[_T]):
         here, share = detect(), self._share
         if share.world.workers > 1:
             return share
-        return Share(share.rows, share.world.at_worker(here.worker, here.workers), share.even)
+        return share.at_worker(here.worker, here.workers)
 
     def _begin(self) -> tuple[Share, int]:
         """The places of this process, and from which of them on it is to read."""

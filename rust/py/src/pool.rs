@@ -239,6 +239,11 @@ impl MixedPool {
         mixing.rows(reading).map(|_| mixing.stretch(reading)).ok_or_else(|| unknown(reading))
     }
 
+    /// Whether rows of a reading are still to be pooled.
+    fn is_open(&mut self, reading: u32) -> bool {
+        self.inner.mixing().is_open(reading)
+    }
+
     /// How many rows are pooled.
     #[getter]
     fn held(&mut self) -> u64 {

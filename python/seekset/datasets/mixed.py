@@ -1,0 +1,652 @@
+"""One stream out of many sources of shards: mixed in proportion, exactly once, resumable at every row."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from seekset import _core
+from seekset.datasets.gauges import Gauges
+from seekset.datasets.ledgers import SharedLedger
+from seekset.datasets.order import Order
+from seekset.datasets.stream import SharedStream, of_rank
+from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, StaleIndexError
+from seekset.files import AnyPath
+from seekset.ledger import Ledger
+from seekset.limits import byte_count, limit, whole_number
+from seekset.mixing import MixPlan, MixShare, Source, whole_weights
+from seekset.pool import begin_pool
+from seekset.quality import MixingQuality, measure
+from seekset.shards.census import take_census
+from seekset.shards.readers import find_shards, reader_for
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seekset.mixing import Mixing, Stop
+    from seekset.pool import Drawn, Fault, Pool
+    from seekset.shards.census import Shard
+    from seekset.shards.readers import ShardReader
+    from seekset.world import Even, World
+
+__all__ = ["MixedShardDataset", "PoolLedger", "PoolPlan", "Provenance"]
+
+_log = logging.getLogger("seekset")
+
+Sources: TypeAlias = Mapping[str, AnyPath | Iterable[AnyPath]] | Sequence[AnyPath]
+Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
+
+# Rows are drawn so many at a time where they are delivered one by one.
+_AT_ONCE = 256
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+
+
+class PoolPlan(NamedTuple):
+    """What is known of an epoch before any row is read; of this reader, where it has ranks or workers."""
+
+    digest: str
+    rows: dict[str, int]
+    length: int
+    pool_rows: int
+    peak_bytes: int
+    quality: MixingQuality | None
+
+
+class Provenance(NamedTuple):
+    """Where a row comes from."""
+
+    source: str
+    shard: Path
+    row: int
+
+
+class PoolLedger(NamedTuple):
+    """What was delivered in an epoch, and what an epoch has."""
+
+    delivered: Ledger
+    whole: Ledger
+
+    def check(self) -> None:
+        """Raise a ``SeeksetError`` unless every row was delivered exactly once."""
+        if self.delivered != self.whole:
+            count = f"{self.delivered.count} rows were delivered of {self.whole.count}"
+            which = "" if self.delivered.count != self.whole.count else ", but some more than once and others not at all"
+            raise SeeksetError(f"the epoch is not complete: {count}{which}")
+
+
+class MixedShardDataset(SharedStream[Any]):
+    """The rows of many sources of shards as one stream, mixed through a pool. Iterable.
+
+    Sources take turns in proportion to their rows, or to ``weights``, so that every prefix of a reader's stream has of
+    each source what its share is, to within a row. Within a source, every pooled row is as likely to come next as any
+    other. Which row follows which is a pure function of row counts, rules, seed, epoch, rank and worker: how quickly
+    shards are read never changes it. Every row comes once in an epoch, over all ranks and workers.
+
+    Items are dicts of tensors with the shards' fields; or whatever objects they hold. With ``batch_size``, items are
+    whole batches: give loaders ``batch_size=None`` then.
+
+    Args:
+        sources: Files, folders or globs by the name of their source; or a list, where each is a source by its own name.
+        weights: How often each source comes, by name or in order; in proportion to rows, if not given.
+        reader: What reads shards, where their names don't tell: a :class:`seekset.shards.ShardReader`.
+        pool_rows: How many rows each reader pools, at most.
+        refill_threshold: Below how many rows the pool is filled again; three quarters, if not given.
+        max_bytes: What a rank may use for pooled rows and those on their way, divided over its workers: a number of
+            bytes, or such as ``"5GB"``. Where it doesn't suffice for ``pool_rows``, the pool has fewer.
+        seed: What rows are drawn by, with the epoch; ``None`` to draw a seed, which states hold.
+        augment: Called with each example and a numpy generator of its own; gives an example, or a list of several. One
+            with ``augment_batch``, such as :data:`seekset.augment.hex_symmetries`, is called once for many rows.
+        transform: Called with each item; what it returns takes its place.
+        stop: ``"all_exhausted"``, ``"first_exhausted"`` or ``"cycle_until_all_exhausted"``.
+        batch_size: How many rows an item has; without, items are single rows.
+        drop_last: Whether a last batch with fewer rows is left out.
+        open_shards: From how many shards of each source rows are pooled by turns: more mix better, and take memory.
+        mixing: ``"pool"``, or ``"global"`` to draw from all rows of a source at once, where they can be read singly.
+        even: What to do where rows don't divide by ranks: ``"none"``, ``"drop"`` or ``"pad"``.
+        world: The rank and the number of ranks, found out if not given.
+        decoders: How many shards are read at a time by each reader; pickles are read in so many processes.
+        max_rows: How many rows an epoch has at most, over all ranks: those that are read first.
+        on_error: ``"raise"``, or ``"skip"`` to leave out rows that can't be read; :meth:`skipped` lists them.
+        return_provenance: Whether items have a ``"provenance"``: numbers of source, shard and row, which
+            :meth:`provenance` turns into names.
+        max_process_bytes: What a process may have in anonymous memory, for whatever reason, before it stops.
+        verbose: Whether to log what is read.
+
+    >>> import numpy as np
+    >>> for name, first in (("a", 0), ("b", 100)):
+    ...     np.savez(f"{name}.npz", x=np.arange(first, first + 6 if first else 3))
+    >>> ds = MixedShardDataset({"few": "a.npz", "many": "b.npz"}, pool_rows=4, batch_size=5)
+    >>> [batch["x"].tolist() for batch in ds]
+    [[101, 0, 100, 103, 102], [2, 105, 104, 1]]
+    >>> ds.ledger.check()
+    """
+
+    yields_batches = False
+
+    def __init__(
+        self,
+        sources: Sources,
+        *,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        reader: ShardReader | None = None,
+        pool_rows: int = 100_000,
+        refill_threshold: int | None = None,
+        max_bytes: int | str | None = "5GB",
+        seed: int | None = 0,
+        augment: Augment | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        stop: Stop = "all_exhausted",
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        open_shards: int = 1,
+        mixing: Mixing = "pool",
+        even: Even = "none",
+        world: World | None = None,
+        decoders: int = 1,
+        max_rows: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        return_provenance: bool = False,
+        max_process_bytes: int | str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
+        pool_rows = whole_number(pool_rows, "pool_rows")
+        threshold = pool_rows * 3 // 4 if refill_threshold is None else refill_threshold
+        self._skip = on_error == "skip"
+        self._unread: list[tuple[Path, str]] = []
+        self.plan_ = MixPlan(
+            sources=tuple(self._found(sources, reader)),
+            pool_rows=pool_rows,
+            threshold=whole_number(threshold, "refill_threshold", least=0),
+            open_shards=whole_number(open_shards, "open_shards"),
+            stop=stop,
+            mixing=mixing,
+            even=even,
+            max_bytes=byte_count(max_bytes, "max_bytes"),
+            max_rows=limit(max_rows, "max_rows"),
+            decoders=whole_number(decoders, "decoders", most=64),
+            weights=_weights(weights, sources),
+        )
+        _check_alike(self.plan_)
+        self._batch_size = limit(batch_size, "batch_size")
+        self._drop_last = drop_last
+        self._augment, self._transform = augment, transform
+        self._return_provenance = return_provenance
+        self._max_process = byte_count(max_process_bytes, "max_process_bytes")
+        self._verbose = verbose
+        self._drawn_seed = seed is None
+        self._order = Order(0, seed=secrets.randbits(63) if seed is None else seed)
+        self._gauges, self._ledger = Gauges(len(self.plan_.sources)), SharedLedger()
+        self._faults: dict[tuple[int, int], str] = {}
+        share = MixShare(self.plan_, of_rank() if world is None else world)
+        self.plan_.sized(share.world)
+        super().__init__(share, self._order, self._rules(), part="parts")
+        self.yields_batches = batch_size is not None
+
+    def _found(self, sources: Sources, reader: ShardReader | None) -> Iterator[Source]:
+        named = sources if isinstance(sources, Mapping) else {str(one): one for one in sources}
+        if not named:
+            raise ValueError("there are no sources: a pool needs one at least")
+        for name, patterns in named.items():
+            given = [] if isinstance(patterns, (list, tuple)) and not patterns else find_shards(patterns, reader)
+            shards, unread = take_census(given, reader, on_error="skip" if self._skip else "raise")
+            self._unread += unread
+            yield Source(name, tuple(shards), reader)
+
+    def _rules(self) -> dict[str, Any]:
+        plan = self.plan_
+        names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_bytes", "max_rows", "decoders")
+        rules = {name: getattr(plan, name) for name in names}
+        weights = None if plan.weights is None else list(plan.weights)
+        return {**rules, "weights": weights, "rank": self._rank(), "sources": [source.name for source in plan.sources]}
+
+    def _rank(self) -> int:
+        share: MixShare = self._share if hasattr(self, "_share") else MixShare(self.plan_, of_rank())
+        return share.world.rank
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many items the rank gets: rows, or batches; before augmentation, where that makes several of one.
+
+        Of streams that end early or go round, as many as one process delivers: workers have ends of their own, and
+        :meth:`length` tells of those.
+        """
+        return self.length()
+
+    def length(self, workers: int = 1) -> int:
+        """How many items a loader with so many workers delivers, in this rank."""
+        world = self._share.world
+        if self.plan_.stop == "all_exhausted" and self._batch_size is None:
+            return self._share.of_rank
+        rows = [self.plan_.length(world.at_worker(worker, workers)) for worker in range(workers)]
+        if self._batch_size is None:
+            return sum(rows)
+        return sum(rows // self._batch_size if self._drop_last else -(-rows // self._batch_size) for rows in rows)
+
+    @property
+    def sources(self) -> dict[str, list[Path]]:
+        """The shards of each source, in the order in which they are read."""
+        return {source.name: [shard.path for shard in source.shards] for source in self.plan_.sources}
+
+    @property
+    def seed(self) -> int:
+        """What rows are drawn by, with the epoch."""
+        return self._order.seed
+
+    def plan(self, *, quality_batch: int | None = 100) -> PoolPlan:
+        """What an epoch will be: nothing is read for it. With ``quality_batch=None``, without the quality of mixing."""
+        plan, world = self.plan_, self._of_worker().world
+        size = plan.sized(world)
+        key = self._key(self.epoch, world)
+        rows = {source.name: count for source, count in zip(plan.sources, plan.rows, strict=True)}
+        quality = None
+        if quality_batch is not None and plan.length(world) > quality_batch:
+            shards, numbers = self.planned(world)
+            read = plan.firsts[shards] + numbers
+            quality = measure(shards, self._source_of[shards], read, batch=quality_batch)
+        return PoolPlan(plan.order_digest(world, key), rows, plan.length(world), size.pool_rows, size.peak, quality)
+
+    def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows of an epoch, in the order in which they come, without reading one."""
+        plan, world = self.plan_, self._of_worker().world if world is None else world
+        order = plan.order(world, self._key(self.epoch, world), plan.sized(world).pool_rows)
+        stretches, rows = order.order(plan.length(world))
+        if plan.mixing == "global":
+            from seekset.pool import planned_globally
+
+            return planned_globally(plan, world, self.seed, self.epoch, stretches, rows)
+        read = [stretch for of_source in plan.stretches(world) for stretch in of_source]
+        shards, starts = np.array([(one.shard, one.start) for one in read], dtype=np.int64).reshape(-1, 2).T
+        return shards[stretches], starts[stretches] + rows
+
+    @property
+    def _source_of(self) -> NDArray[np.int64]:
+        counts = [len(source.shards) for source in self.plan_.sources]
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
+    def report(self) -> dict[str, Any]:
+        """What has been delivered of the epoch, by source, and what the pools of this rank hold."""
+        found = self._gauges.total()
+        rows = dict(zip(self.sources, found.pop("rows"), strict=True))
+        found["waited_s"] = found.pop("waited_us") / 1e6
+        shards = {source.name: len(source.shards) for source in self.plan_.sources}
+        return {"epoch": self.epoch, "rows": rows, "of": dict(zip(rows, self.plan_.rows, strict=True)), "shards": shards, **found}
+
+    @property
+    def ledger(self) -> PoolLedger:
+        """What this rank has delivered, through all its workers, beside what it is to deliver. ``check()`` compares."""
+        plan, world = self.plan_, self._share.world
+        whole = Ledger()
+        spans = zip(plan.sources, plan.shares(world), strict=True)
+        if plan.stop != "all_exhausted" or plan.mixing == "global":
+            shards, rows = self.planned(world)
+            return PoolLedger(self._ledger.total(self.epoch), Ledger.of(plan.firsts[shards] + rows))
+        first = 0
+        for source, (start, end) in spans:
+            whole += Ledger.of(np.arange(first + start, first + end, dtype=np.int64))
+            first += source.rows
+        return PoolLedger(self._ledger.total(self.epoch), whole)
+
+    def provenance(self, item: Mapping[str, Any]) -> list[Provenance]:
+        """Where the rows of an item or a batch come from; of a dataset with ``return_provenance=True``."""
+        found = item["provenance"]
+        shards, rows = (np.atleast_1d(np.asarray(found[name])).tolist() for name in ("shard", "row"))
+        return [Provenance(self.plan_.shards[shard][0].name, self.plan_.shards[shard][1].path, row) for shard, row in zip(shards, rows, strict=True)]
+
+    def skipped(self) -> dict[str, Any]:
+        """How many rows were left out in all processes, which of this process, and shards that could not be counted."""
+        rows = [(*self._named(shard, row), reason) for (shard, row), reason in sorted(self._faults.items())]
+        return {"count": self._gauges.total()["skipped"], "rows": rows, "shards": list(self._unread)}
+
+    def _named(self, shard: int, row: int) -> Provenance:
+        source, found = self.plan_.shards[shard]
+        return Provenance(source.name, found.path, row)
+
+    # --- the stream ---------------------------------------------------------------------------------------------------
+
+    def _key(self, epoch: int, world: World) -> int:
+        """What rows are drawn by: another number for every reader and epoch."""
+        facts = (self.seed, epoch, world.rank, world.size, world.worker, world.workers)
+        key = 0
+        for fact in facts:
+            key = _mixed(key + fact & _MASK)
+        return key
+
+    def __iter__(self) -> Iterator[Any]:
+        share, start = self._begin()
+        epoch, skip = self._position.under_way, self._position.parts
+        world, plan = share.world, self.plan_
+        order = plan.order(world, self._key(epoch, world), plan.sized(world).pool_rows)
+        self._ledger.begin(epoch, self._delivered_before(order, world, epoch, start))
+        self._gauges.begin()
+        with closing(_Deliver(self, begin_pool(plan, world, self.seed, epoch, order), epoch, start, len(share))) as deliver:
+            yield from deliver.items(skip)
+
+    def _delivered_before(self, order: _core.Mixing, world: World, epoch: int, position: int) -> Ledger:
+        """The ledger of what comes before a position; the order is brought there."""
+        ledger, left = Ledger(), position
+        read = [stretch for of_source in self.plan_.stretches(world) for stretch in of_source]
+        firsts = np.array([self.plan_.firsts[one.shard] + one.start for one in read], dtype=np.int64)
+        while left > 0:
+            stretches, rows = order.order(min(left, 1 << 20))
+            if self.plan_.mixing == "global":
+                from seekset.pool import planned_globally
+
+                shards, rows = planned_globally(self.plan_, world, self.seed, epoch, stretches, rows)
+                ledger += Ledger.of(self.plan_.firsts[shards] + rows)
+            else:
+                ledger += Ledger.of(firsts[stretches] + rows)
+            left -= len(rows)
+        return ledger
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._with_data(state), "seed": self.seed, "data": self.plan_.fingerprint, "shards": self.plan_.marks}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where a state was taken, once; at the end of an epoch, with the next one.
+
+        Shards may have moved to another folder; where one has changed, it is named.
+        """
+        if isinstance(state, dict):
+            self._check_data(state)
+            seed = state.get("seed")
+            if not self._drawn_seed and seed != self.seed:
+                raise MismatchError(f"state mismatch: seed was {seed!r} and is {self.seed!r} here")
+        super().load_state_dict(state)
+        self._order.seed = state["seed"]
+
+    def _check_data(self, state: dict[str, Any]) -> None:
+        if state.get("data") == self.plan_.fingerprint:
+            return
+        then, now = str(state.get("shards", "")), self.plan_.marks
+        pairs = [(then[at : at + 4], now[at : at + 4]) for at in range(0, max(len(then), len(now)), 4)]
+        changed = next((at for at, (before, here) in enumerate(pairs) if before != here), 0)
+        if changed < len(self.plan_.shards):
+            source, shard = self.plan_.shards[changed]
+            which = f"{shard.path}, shard {changed} (from 0), of source {source.name!r}, is not the one of the state"
+        else:
+            which = f"there were {len(then) // 4} shards, and there are {len(now) // 4} here"
+        raise MismatchError(f"state mismatch: the shards are not those of the state: {which}")
+
+    def __repr__(self) -> str:
+        world = self._share.world
+        shards, rows = len(self.plan_.shards), sum(self.plan_.rows)
+        return f"<{type(self).__name__} of {rows} rows in {shards} shards of {len(self.plan_.sources)} sources, rank {world.rank} of {world.size}>"
+
+
+class _Deliver:
+    """One pass over a reader's rows: from what was drawn to items."""
+
+    def __init__(self, data: MixedShardDataset, pool: Pool, epoch: int, start: int, length: int) -> None:
+        self.data, self.pool, self.epoch = data, pool, epoch
+        self.position, self.length = start, length
+        self._sources = data._source_of
+        self._logged = 0
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def items(self, skip: int) -> Iterator[Any]:
+        size = self.data._batch_size
+        while self.position < self.length:
+            count = min(size or _AT_ONCE, self.length - self.position)
+            drawn = self.pool.draw(count)
+            if len(drawn) != count:
+                raise SeeksetError(f"{count} rows were planned from position {self.position} on, {len(drawn)} came")
+            self._check_memory()
+            yield from self._batch(drawn) if size else self._singly(drawn, skip)
+            skip = 0
+
+    def _batch(self, drawn: Drawn) -> Iterator[Any]:
+        kept = self._sound(drawn)
+        items = self._columns(drawn, kept) if drawn.columns is not None else self._objects(drawn, kept)
+        self._advance(drawn, kept, len(drawn))
+        short = len(drawn) < (self.data._batch_size or 0)
+        if len(kept) and not (short and self.data._drop_last):
+            yield self._transformed(items)
+
+    def _sound(self, drawn: Drawn) -> NDArray[np.int64]:
+        """The places of rows that could be read."""
+        for place, fault in sorted(drawn.faults.items()):
+            self._meet(fault, self.position + place)
+        return np.setdiff1d(np.arange(len(drawn)), list(drawn.faults), assume_unique=True)
+
+    def _meet(self, fault: Fault, position: int) -> None:
+        """Raise what is wrong with a row, or take note of it."""
+        data = self.data
+        source, shard = data.plan_.shards[fault.shard]
+        changed = isinstance(fault.error, StaleIndexError)
+        if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
+            data._faults[fault.shard, fault.row] = fault.reason
+            return
+        message = (
+            f"{shard.path}: row {fault.row} of source {source.name!r} (epoch {self.epoch}, stream position {position}): "
+            f"{fault.reason.removeprefix(f'{shard.path}: ')}"
+        )
+        kind = StaleIndexError if changed else FormatError if fault.error is None else SeeksetError
+        if isinstance(fault.error, SeeksetError) and not changed:
+            kind = type(fault.error)
+        raise kind(message) from fault.error
+
+    def _columns(self, drawn: Drawn, kept: NDArray[np.int64]) -> dict[str, Any]:
+        columns = drawn.columns or {}
+        chosen = columns if len(kept) == len(drawn) else {name: column[kept] for name, column in columns.items()}
+        batch: dict[str, Any] = {name: torch.from_numpy(column) for name, column in chosen.items()}
+        numbers = self._numbers(drawn)[kept]
+        batch = self._augmented_batch(batch, numbers)
+        if self.data._return_provenance:
+            batch["provenance"] = _tensors(self._where(drawn, kept))
+        return batch
+
+    def _objects(self, drawn: Drawn, kept: NDArray[np.int64]) -> Any:
+        objects = [(drawn.objects or [])[place] for place in kept.tolist()]
+        if self.data._augment is not None:
+            made = zip(objects, self._draws(self._numbers(drawn)[kept]).tolist(), strict=True)
+            objects = [one for item, draw in made for one in _several(self.data._augment(item, _generator(draw)))]
+        if self.data._return_provenance:
+            return {"items": objects, "provenance": _tensors(self._where(drawn, kept))}
+        return objects
+
+    def _augmented_batch(self, batch: dict[str, Any], numbers: NDArray[np.int64]) -> dict[str, Any]:
+        augment: Any = self.data._augment
+        if augment is None:
+            return batch
+        draws = self._draws(numbers)
+        if hasattr(augment, "augment_batch"):
+            return dict(augment.augment_batch(batch, draws))
+        made = [
+            one
+            for place, draw in enumerate(draws.tolist())
+            for one in _several(augment({name: column[place] for name, column in batch.items()}, _generator(draw)))
+        ]
+        return {name: torch.stack([torch.as_tensor(one[name]) for one in made]) for name in made[0]} if made else batch
+
+    def _singly(self, drawn: Drawn, skip: int) -> Iterator[Any]:
+        numbers = self._numbers(drawn)
+        columns: dict[str, Any] = {name: torch.from_numpy(column) for name, column in (drawn.columns or {}).items()}
+        augment: Any = self.data._augment
+        at_once = augment is not None and hasattr(augment, "augment_batch") and bool(columns)
+        if at_once and not drawn.faults:
+            columns = dict(augment.augment_batch(columns, self._draws(numbers)))
+        for place in range(len(drawn)):
+            if place in drawn.faults:
+                self._meet(drawn.faults[place], self.position)
+                self._advance_one(drawn, place, sound=False)
+                continue
+            item: Any = {name: column[place] for name, column in columns.items()} if columns else (drawn.objects or [])[place]
+            yield from self._parts(item, drawn, place, int(numbers[place]), skip, augmented=at_once and not drawn.faults)
+            skip = 0
+
+    def _parts(self, item: Any, drawn: Drawn, place: int, number: int, skip: int, *, augmented: bool) -> Iterator[Any]:
+        """What becomes of a row: itself, or what augmentation makes of it, from the part on that was not delivered."""
+        made = [item]
+        if self.data._augment is not None and not augmented:
+            made = _several(self._augmented(item, number))
+        for part, one in enumerate(made):
+            last = part + 1 == len(made)
+            if part < skip:
+                continue
+            if self.data._return_provenance:
+                where = {name: int(values[place]) for name, values in self._where(drawn, None).items()}
+                one = {**one, "provenance": where} if isinstance(one, dict) else {"item": one, "provenance": where}
+            if last:
+                self._advance_one(drawn, place, sound=True)
+            else:
+                self.data._position.advance(self.position, part + 1)
+            yield self._transformed(one)
+        if not made:
+            self._advance_one(drawn, place, sound=True)
+
+    def _augmented(self, item: Any, number: int) -> Any:
+        augment: Any = self.data._augment
+        draws = self._draws(np.array([number], dtype=np.int64))
+        if hasattr(augment, "augment_batch") and isinstance(item, dict):
+            batch = augment.augment_batch({name: value[None] for name, value in item.items()}, draws)
+            return {name: value[0] for name, value in batch.items()}
+        return augment(item, _generator(int(draws[0])))
+
+    def _draws(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """A random number for each row: of seed, epoch and row alone, so that every reader draws the same."""
+        key = _mixed(_mixed(self.data.seed) + self.epoch & _MASK)
+        return _mixed_all(numbers.astype(np.uint64) + np.uint64(key))
+
+    def _numbers(self, drawn: Drawn) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.data.plan_.firsts[drawn.shards] + drawn.rows
+        return found
+
+    def _where(self, drawn: Drawn, kept: NDArray[np.int64] | None) -> dict[str, NDArray[np.int64]]:
+        shards, rows = (drawn.shards, drawn.rows) if kept is None else (drawn.shards[kept], drawn.rows[kept])
+        return {"source": self._sources[shards], "shard": shards, "row": rows}
+
+    def _transformed(self, item: Any) -> Any:
+        return item if self.data._transform is None else self.data._transform(item)
+
+    def _advance(self, drawn: Drawn, kept: NDArray[np.int64], count: int) -> None:
+        """Say that rows are being delivered."""
+        self.position += count
+        data = self.data
+        data._position.advance(self.position)
+        data._ledger.add(self.epoch, Ledger.of(self._numbers(drawn)[kept]))
+        self._tell(drawn.shards[kept], count - len(kept))
+
+    def _advance_one(self, drawn: Drawn, place: int, *, sound: bool) -> None:
+        self.position += 1
+        data = self.data
+        data._position.advance(self.position)
+        if sound:
+            number = data.plan_.firsts[drawn.shards[place]] + drawn.rows[place]
+            data._ledger.add(self.epoch, Ledger.of([number]))
+        # Shared memory is written once for many rows: nobody looks as often.
+        if place + 1 == len(drawn) or not sound:
+            whole = place + 1 == len(drawn)
+            shards = np.delete(drawn.shards, list(drawn.faults)) if whole else drawn.shards[:0]
+            self._tell(shards, int(not sound))
+
+    def _tell(self, shards: NDArray[np.int64], skipped: int) -> None:
+        data = self.data
+        rows = np.bincount(self._sources[shards], minlength=len(data.plan_.sources)) if len(shards) else 0
+        facts = self.pool.facts()
+        data._gauges.note(facts, rows, skipped=skipped)  # type: ignore[arg-type]
+        if data._verbose and facts["shards_read"] != self._logged:
+            self._logged = facts["shards_read"]
+            _log.info(
+                "pool: %d shards read, %d rows pooled in %.1f MB, position %d of %d in epoch %d",
+                facts["shards_read"], facts["pooled"], facts["pool_bytes"] / 1e6, self.position, self.length, self.epoch,
+            )  # fmt: skip
+
+    def _check_memory(self) -> None:
+        most = self.data._max_process
+        if most is None:
+            return
+        used = anonymous_memory()
+        if used > most:
+            facts = self.pool.facts()
+            raise MemoryLimitError(
+                f"the process has {used} bytes of anonymous memory, and {most} are allowed: the pool has "
+                f"{facts['pool_bytes']}, what waits for it {facts['waiting_bytes']}, what is being read "
+                f"{facts['reading_bytes']}, everything else "
+                f"{used - facts['pool_bytes'] - facts['waiting_bytes']}; stopped at position {self.position} of "
+                f"{self.length} in epoch {self.epoch}, where a state goes on"
+            )
+
+
+def anonymous_memory() -> int:
+    """The bytes of this process that are no mapped file."""
+    with Path("/proc/self/status").open(encoding="ascii") as lines:
+        found = next((line for line in lines if line.startswith("RssAnon:")), "RssAnon: 0 kB")
+    return int(found.split()[1]) * 1024
+
+
+def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sources) -> tuple[int, ...] | None:
+    if weights is None:
+        return None
+    names = list(sources) if isinstance(sources, Mapping) else [str(one) for one in sources]
+    if isinstance(weights, Mapping):
+        if set(weights) != set(names):
+            raise MismatchError(f"weights mismatch: there are weights for {sorted(weights)}, but the sources are {sorted(names)}")
+        weights = [weights[name] for name in names]
+    if len(weights) != len(names):
+        raise MismatchError(f"weights mismatch: there are {len(weights)} weights for {len(names)} sources")
+    return tuple(whole_weights(weights))
+
+
+def _check_alike(plan: MixPlan) -> None:
+    """Refuse shards whose rows are not like those of the first, before anything is delivered."""
+    filled = [(source, shard) for source, shard in plan.shards if shard.census.rows]
+    for source, shard in filled[1:]:
+        _, first = filled[0]
+        if shard.census.fields != first.census.fields:
+            raise MismatchError(
+                f"{shard.path} (source {source.name!r}): its rows have {_listed(shard)}, but those of {first.path} have "
+                f"{_listed(first)}; sources of one pool must be alike"
+            )
+    for source, shard in filled:
+        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
+        if plan.mixing == "global" and not by_row:
+            raise MismatchError(
+                f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use mixing="pool", '
+                "or store shards uncompressed"
+            )
+
+
+def _listed(shard: Shard) -> str:
+    fields = shard.census.fields
+    if fields is None:
+        return "objects"
+    return ", ".join(f"{one.name} {one.dtype.lstrip('<|')}{list(one.shape)}" for one in fields)
+
+
+def _several(made: Any) -> list[Any]:
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _generator(draw: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=draw))
+
+
+def _tensors(arrays: Mapping[str, NDArray[np.int64]]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _mixed(value: int) -> int:
+    return int(_mixed_all(np.array([value & _MASK], dtype=np.uint64))[0])
+
+
+def _mixed_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Random numbers for numbers (splitmix64)."""
+    found = values + np.uint64(_GOLDEN)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))

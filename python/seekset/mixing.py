@@ -1,0 +1,367 @@
+"""Which rows of which shards a reader of a mixed pool gets, and in which order: counted before anything is read."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+from seekset import _core
+from seekset.errors import MismatchError
+from seekset.files import fingerprint
+from seekset.shards.readers import reader_for
+from seekset.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from seekset.shards.census import Shard
+    from seekset.shards.readers import ShardReader
+    from seekset.world import Even
+
+__all__ = ["MOST_ROWS", "MixPlan", "MixShare", "Mixing", "PoolSize", "Source", "Stop", "Stretch", "deal", "parse_ranges", "whole_weights"]
+
+Stop = Literal["all_exhausted", "first_exhausted", "cycle_until_all_exhausted"]
+"""When an epoch ends: with every row once, with the end of the first source, or when every source has ended once."""
+
+Mixing = Literal["pool", "global"]
+"""Where rows are drawn from: a pool of those that were read, or all rows of a source at once."""
+
+# Of shards whose rows can be read by themselves, so many bytes are read at a time.
+_PIECE_BYTES = 8 << 20
+MOST_ROWS = 2**32 - 1
+"""What a stretch may have; sources may have more."""
+
+
+def parse_ranges(text: str, count: int) -> list[int]:
+    """The positions that ranges such as ``"0-206,208-498"`` mean, from 0 and with both ends; ``"all"``, ``"none"``.
+
+    >>> parse_ranges("0-2,5", 8), parse_ranges("all", 3), parse_ranges("none", 3)
+    ([0, 1, 2, 5], [0, 1, 2], [])
+    >>> parse_ranges("2-9", 8)
+    Traceback (most recent call last):
+    ValueError: range '2-9' is outside of the shards: there are 8, 0 to 7
+    """
+    word = text.strip().lower()
+    if word in ("all", "none"):
+        return list(range(count)) if word == "all" else []
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f'range {text!r}: expected "all", "none" or positions such as "0-206,208", found {part!r}')
+        start, end = int(first), int(last) if dash else int(first)
+        if start > end or end >= count:
+            there = f"there are {count}, 0 to {count - 1}" if count else "there are none"
+            raise ValueError(f"range {part.strip()!r} is outside of the shards: {there}")
+        found.update(dict.fromkeys(range(start, end + 1)))
+    return list(found)
+
+
+def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> list[tuple[int, int]]:
+    """Which rows of each source fall to one of several parts: from where to before where.
+
+    Parts of a source differ by a row at most, and so do the parts of all sources together: who gets the rows that are
+    left over goes round from source to source. With ``even="drop"`` those rows are nobody's, with ``"pad"`` a
+    neighbour's row is theirs, too, who would have one less.
+
+    >>> [deal([7, 3], part, 3) for part in range(3)]
+    [[(0, 3), (0, 1)], [(3, 5), (1, 2)], [(5, 7), (2, 3)]]
+    >>> [sum(end - start for start, end in deal([7, 4], part, 3)) for part in range(3)]
+    [4, 4, 3]
+    """
+    spans, offset, extra_of = [], 0, -1
+    for number, count in enumerate(rows):
+        base, extra = divmod(count, parts)
+        # The parts from `offset` on, around the circle, have one more.
+        before = max(0, min(part, offset + extra) - offset) + max(0, min(part, offset + extra - parts))
+        more = (part - offset) % parts < extra
+        extra_of = number if more else extra_of
+        start = part * base + before
+        spans.append((start, start + base + more))
+        offset = (offset + extra) % parts
+    left_over = sum(rows) % parts
+    if even == "drop" and 0 < left_over and part < left_over:
+        start, end = spans[extra_of]
+        spans[extra_of] = (start, end - 1)
+    if even == "pad" and 0 < left_over <= part:
+        number = next(number for number, count in enumerate(rows) if count)
+        start, end = spans[number]
+        spans[number] = (start, end + 1) if end < rows[number] else (start - 1, end)
+    return spans
+
+
+def whole_weights(weights: Sequence[float]) -> list[int]:
+    """Weights as whole numbers in the same proportions, as nearly as a part in four thousand million.
+
+    >>> whole_weights([2, 1]), whole_weights([0.5, 0.5])
+    ([2, 1], [2147483648, 2147483648])
+    """
+    for weight in weights:
+        if not (isinstance(weight, (int, float)) and math.isfinite(weight) and weight > 0):
+            raise ValueError(f"weights must be numbers above 0, but one is {weight!r}")
+    if all(isinstance(weight, int) and weight < 2**32 for weight in weights):
+        return [int(weight) for weight in weights]
+    whole = sum(weights)
+    return [max(1, round(weight / whole * 2**32)) for weight in weights]
+
+
+class Stretch(NamedTuple):
+    """Rows of a shard that are read together: the number of the shard, the first row, and how many."""
+
+    shard: int
+    start: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of shards, by name, in the order in which they are read."""
+
+    name: str
+    shards: tuple[Shard, ...]
+    reader: ShardReader | None = None
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(shard.census.rows for shard in self.shards)
+
+    def reader_of(self, shard: Shard) -> ShardReader:
+        """What reads one of its shards."""
+        return reader_for(shard.path) if self.reader is None else self.reader
+
+
+@dataclass(frozen=True)
+class MixPlan:
+    """Sources and rules, from which everything follows but the rows themselves.
+
+    Args:
+        sources: The sources.
+        weights: How often each comes, against the others; in proportion to rows, if not given.
+        pool_rows: How many rows are pooled, at most.
+        threshold: Below how many the pool is filled again.
+        open_shards: From how many shards of a source rows are pooled by turns.
+        stop: When an epoch ends.
+        mixing: ``"pool"``, or ``"global"`` to draw from all rows at once, without a pool.
+        even: What to do where rows don't divide by ranks.
+        max_bytes: What a rank may use for rows, all workers together; ``None`` for no bound.
+        max_rows: How many rows of an epoch are delivered at most, over all ranks: those that are read first.
+        decoders: How many shards each reader reads at a time.
+    """
+
+    sources: tuple[Source, ...]
+    weights: tuple[int, ...] | None = None
+    pool_rows: int = 100_000
+    threshold: int = 75_000
+    open_shards: int = 1
+    stop: Stop = "all_exhausted"
+    mixing: Mixing = "pool"
+    even: Even = "none"
+    max_bytes: int | None = None
+    max_rows: int | None = None
+    decoders: int = 1
+
+    def __post_init__(self) -> None:
+        for name, choices in (("stop", get_args(Stop)), ("mixing", get_args(Mixing))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {getattr(self, name)!r}")
+        if not 0 <= self.threshold <= self.pool_rows:
+            raise ValueError(
+                f"the refill threshold must be from 0 to the {self.pool_rows} rows of the pool, but is {self.threshold}"
+            )
+
+    @cached_property
+    def shards(self) -> tuple[tuple[Source, Shard], ...]:
+        """All shards, in the order of the sources."""
+        return tuple((source, shard) for source in self.sources for shard in source.shards)
+
+    @cached_property
+    def firsts(self) -> NDArray[np.int64]:
+        """The number of each shard's first row, over all sources."""
+        return np.cumsum([0, *(shard.census.rows for _, shard in self.shards)], dtype=np.int64)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """How many rows of each source an epoch has, before any comes twice."""
+        rows = [source.rows for source in self.sources]
+        if self.max_rows is None or sum(rows) <= self.max_rows:
+            return tuple(rows)
+        turns = _core.turns(rows, 0, self.max_rows)
+        return tuple(np.bincount(turns, minlength=len(rows)).tolist())
+
+    def shares(self, world: World) -> list[tuple[int, int]]:
+        """The rows of each source that fall to one reader."""
+        of_rank = deal(self.rows, world.rank, world.size, self.even)
+        of_worker = deal([end - start for start, end in of_rank], world.worker, world.workers)
+        spans = zip(of_rank, of_worker, strict=True)
+        return [(first + start, first + end) for (first, _), (start, end) in spans]
+
+    def length(self, world: World) -> int:
+        """How many rows one reader delivers in an epoch."""
+        rows = [end - start for start, end in self.shares(world)]
+        if self.stop == "all_exhausted":
+            return sum(rows)
+        return _core.count_turns(rows, self._weights, self.stop)
+
+    @property
+    def _weights(self) -> list[int] | None:
+        return None if self.weights is None else list(self.weights)
+
+    def stretches(self, world: World) -> list[list[Stretch]]:
+        """What one reader reads of each source, in order; in pieces, where rows can be read by themselves."""
+        found, first_shard = [], 0
+        for source, (start, end) in zip(self.sources, self.shares(world), strict=True):
+            found.append(list(_stretches(source, first_shard, start, end)))
+            first_shard += len(source.shards)
+        return found
+
+    def order(self, world: World, key: int, pool_rows: int) -> _core.Mixing:
+        """The order of an epoch for one reader, before its first row."""
+        if self.mixing == "global":
+            lengths = [_cut(end - start, MOST_ROWS) for start, end in self.shares(world)]
+            pool = {"pool_rows": 1, "threshold": 1}
+        else:
+            lengths = [[stretch.rows for stretch in stretches] for stretches in self.stretches(world)]
+            threshold = min(self.threshold * pool_rows // self.pool_rows, pool_rows)
+            pool = {"pool_rows": pool_rows, "threshold": threshold, "open_shards": self.open_shards}
+        return _core.Mixing(lengths, weights=self._weights, stop=self.stop, key=key, **pool)
+
+    def order_digest(self, world: World, key: int) -> str:
+        """A digest of an epoch's order: equal if every row comes at the same place."""
+        order, digest = self.order(world, key, self.sized(world).pool_rows), hashlib.blake2b(digest_size=8)
+        while True:
+            stretches, rows = order.order(1 << 20)
+            if not len(rows):
+                return digest.hexdigest()
+            digest.update(stretches.tobytes() + rows.tobytes())
+
+    def sized(self, world: World) -> PoolSize:
+        """What one reader's pool holds, by its bytes."""
+        return PoolSize.of(self, world)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells these shards from others: names, sizes, rows and some of their bytes, but not their folders."""
+        return fingerprint([_facts(source, shard) for source, shard in self.shards] or [["no shards"]])
+
+    @cached_property
+    def marks(self) -> str:
+        """Four hexadecimal digits for each shard, so that a state can tell which one has changed."""
+        facts = (repr(_facts(source, shard)).encode() for source, shard in self.shards)
+        return "".join(hashlib.blake2b(fact, digest_size=2).hexdigest() for fact in facts)
+
+
+def _facts(source: Source, shard: Shard) -> list[Any]:
+    return [shard.path.name, source.name, shard.size, shard.census.rows, shard.digest]
+
+
+def _cut(rows: int, most: int) -> list[int]:
+    whole, rest = divmod(rows, most)
+    return [most] * whole + ([rest] if rest else [])
+
+
+def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterator[Stretch]:
+    before = 0
+    for number, shard in enumerate(source.shards, first_shard):
+        rows = shard.census.rows
+        first, last = max(start - before, 0), min(end - before, rows)
+        before += rows
+        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
+        most = max(1, _PIECE_BYTES // max(1, shard.census.row_bytes)) if by_row else MOST_ROWS
+        for length in _cut(max(0, last - first), most):
+            yield Stretch(number, first, length)
+            first += length
+
+
+@dataclass(frozen=True)
+class PoolSize:
+    """What one reader's pool holds: rows, and the most bytes it takes, with what is on its way into it."""
+
+    pool_rows: int
+    row_bytes: int
+    in_flight: int
+    budget: int | None
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are in use at once."""
+        return self.pool_rows * self.row_bytes + self.in_flight
+
+    @classmethod
+    def of(cls, plan: MixPlan, world: World) -> Self:
+        """The size of a reader's pool: as many rows as were asked for, or as its share of the bytes allows."""
+        budget = None if plan.max_bytes is None else plan.max_bytes // world.workers
+        read = [stretch for stretches in plan.stretches(world) for stretch in stretches]
+        if plan.mixing == "global" or not read:
+            return cls(plan.pool_rows, 0, 0, budget)
+        row_bytes = max(_core.pooled_row_bytes(plan.shards[one.shard][1].census.row_bytes) for one in read)
+        rows = sum(stretch.rows for stretch in read)
+        in_flight = _in_flight(plan, world)
+        pool_rows = plan.pool_rows
+        if budget is not None:
+            pool_rows = min(pool_rows, (budget - in_flight) // row_bytes)
+        if pool_rows < 1:
+            raise MismatchError(_too_small(plan, read, budget, in_flight + row_bytes))
+        return cls(min(pool_rows, max(rows, 1)) if budget is not None else pool_rows, row_bytes, in_flight, budget)
+
+
+def cost(plan: MixPlan, stretch: Stretch) -> int:
+    """The most bytes that it takes to read a stretch, the result counted."""
+    census = plan.shards[stretch.shard][1].census
+    return held(plan, stretch) + census.decoded_bytes + (census.packed_bytes if stretch.rows < census.rows else 0)
+
+
+def held(plan: MixPlan, stretch: Stretch) -> int:
+    """The most bytes that the packed rows of a stretch take."""
+    census = plan.shards[stretch.shard][1].census
+    return min(census.packed_bytes, stretch.rows * census.row_bytes) + 8 * stretch.rows
+
+
+def _in_flight(plan: MixPlan, world: World) -> int:
+    """The most bytes beside the pool: of every source what is partly pooled, and what is being read."""
+    sources = [stretches for stretches in plan.stretches(world) if stretches]
+    partly = sum(plan.open_shards * max(held(plan, one) for one in stretches) for stretches in sources)
+    reading = plan.decoders * max(cost(plan, one) for stretches in sources for one in stretches)
+    return partly + reading
+
+
+def _too_small(plan: MixPlan, read: Sequence[Stretch], budget: int | None, needed: int) -> str:
+    largest = max(read, key=lambda one: cost(plan, one))
+    path = plan.shards[largest.shard][1].path
+    return (
+        f"{path}: a budget of {budget} bytes for each reader can't hold what is being read: this shard alone needs "
+        f"{cost(plan, largest)} bytes, and {needed} are needed with {plan.open_shards} open in each of "
+        f"{len(plan.sources)} sources and {plan.decoders} being read; raise max_bytes, or cut shards smaller"
+    )
+
+
+@dataclass(frozen=True)
+class MixShare:
+    """The rows of a plan that fall to one reader: what :class:`seekset.world.Share` is for strides."""
+
+    plan: MixPlan
+    world: World
+
+    def __len__(self) -> int:
+        return self.plan.length(self.world)
+
+    @property
+    def of_rank(self) -> int:
+        """How many rows the rank gets, read by one process."""
+        return self.plan.length(World(self.world.rank, self.world.size))
+
+    @property
+    def longest(self) -> MixShare:
+        """The share of the rank that has most: the first."""
+        return replace(self, world=replace(self.world, rank=0))
+
+    def at_worker(self, worker: int, workers: int) -> MixShare:
+        """The same rank's, as one of its loader's workers."""
+        return replace(self, world=self.world.at_worker(worker, workers))

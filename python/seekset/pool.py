@@ -1,0 +1,387 @@
+"""Pools: rows of many shards, read in the background and drawn in the order of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from seekset import _core
+from seekset.mixing import MOST_ROWS, cost, held
+from seekset.shards.loader import Loaded, ShardLoader
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seekset.mixing import MixPlan, PoolSize, Stretch
+    from seekset.shards.rows import Field
+    from seekset.world import World
+
+__all__ = ["Drawn", "Fault", "Pool", "begin_pool", "planned_globally"]
+
+
+@dataclass(slots=True)
+class Fault:
+    """A row that could not be read, and why."""
+
+    shard: int
+    row: int
+    reason: str
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Drawn:
+    """Rows that were drawn: columns or objects, the shard and row of each, and which could not be read, by place."""
+
+    shards: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    columns: dict[str, NDArray[Any]] | None = None
+    objects: list[Any] | None = None
+    faults: dict[int, Fault] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Pool(Protocol):
+    """What rows are drawn from."""
+
+    def draw(self, count: int) -> Drawn:
+        """The next rows; fewer at the end."""
+
+    def facts(self) -> dict[str, int]:
+        """How many rows and bytes it holds."""
+
+    def close(self) -> None:
+        """Let go of threads, processes and memory."""
+
+
+def begin_pool(plan: MixPlan, world: World, seed: int, epoch: int, order: _core.Mixing) -> Pool:
+    """The pool of one reader, where an order is."""
+    if plan.mixing == "global":
+        return _Everything(plan, world, seed, epoch, order)
+    fields = next((shard.census.fields for _, shard in plan.shards), None)
+    stretches = [stretch for of_source in plan.stretches(world) for stretch in of_source]
+    filling = _Filling(plan, stretches, plan.sized(world))
+    return _Objects(filling, order) if fields is None else _Rows(filling, order, fields)
+
+
+class Upcoming(Protocol):
+    """What knows which readings are needed."""
+
+    def next_reading(self) -> int | None:
+        """The reading that is opened next, of those that were not told of before."""
+
+    def stretch(self, reading: int) -> int:
+        """The stretch that a reading is of."""
+
+    def is_open(self, reading: int) -> bool:
+        """Whether rows of it are still to be pooled."""
+
+
+class _Filling:
+    """What is read for a pool, ahead of its need and within its bytes."""
+
+    def __init__(self, plan: MixPlan, stretches: Sequence[Stretch], size: PoolSize) -> None:
+        self.plan = plan
+        self.stretches = stretches
+        self.shards = np.array([stretch.shard for stretch in stretches], dtype=np.int64)
+        self.starts = np.array([stretch.start for stretch in stretches], dtype=np.int64)
+        # What is on its way has room of its own.
+        self.room = None if size.budget is None else size.budget - size.in_flight
+        self.loader = ShardLoader(plan, plan.decoders)
+        self.loaded = 0
+        # By reading: what was asked for and has not come, and what has come and may not be used up.
+        self.coming: dict[int, Stretch] = {}
+        self.waiting: dict[int, Stretch] = {}
+        self.faults: dict[int, Exception | dict[int, str]] = {}
+
+    @property
+    def reserved(self) -> int:
+        """The most bytes that what is on its way takes."""
+        return sum(cost(self.plan, stretch) for stretch in self.coming.values())
+
+    def _pooled(self, stretch: Stretch) -> int:
+        """The most bytes that rows of a stretch take once they are pooled."""
+        return stretch.rows * _core.pooled_row_bytes(self.plan.shards[stretch.shard][1].census.row_bytes)
+
+    def ask(self, reading: int, stretch: int) -> None:
+        """Have a stretch read."""
+        self.coming[reading] = self.stretches[stretch]
+        self.loader.ask(reading, self.stretches[stretch])
+
+    def look_ahead(self, pool_bytes: int, upcoming: Upcoming) -> None:
+        """Ask for what is needed next, as far as there is room for it in the pool, once what waits is there."""
+        for reading in [reading for reading in self.waiting if not upcoming.is_open(reading)]:
+            del self.waiting[reading]
+        # As many as wait for a thread as are being read: more would only wait longer.
+        while len(self.coming) < 2 * self.plan.decoders:
+            ahead = [*self.coming.values(), *self.waiting.values()]
+            promised = pool_bytes + sum(map(self._pooled, ahead))
+            if ahead and self.room is not None and promised > self.room:
+                return
+            reading = upcoming.next_reading()
+            if reading is None:
+                return
+            self.ask(reading, upcoming.stretch(reading))
+
+    def take(self, reading: int, stretch: int) -> Loaded:
+        """What was read, waited for if need be."""
+        if reading not in self.coming:
+            self.ask(reading, stretch)
+        return self.took(reading, stretch, self.loader.wait(reading))
+
+    def took(self, reading: int, stretch: int, loaded: Loaded) -> Loaded:
+        """Take note of what came."""
+        del self.coming[reading]
+        self.loaded += 1
+        self.waiting[reading] = self.stretches[stretch]
+        if loaded.error is not None:
+            self.faults[stretch] = loaded.error
+        elif loaded.bad:
+            self.faults[stretch] = loaded.bad
+        return loaded
+
+    def drawn(self, stretches: NDArray[np.int64], rows: NDArray[np.int64]) -> Drawn:
+        """Rows of stretches as rows of shards, with what is wrong with them."""
+        found = Drawn(self.shards[stretches], self.starts[stretches] + rows)
+        if self.faults:
+            for place, (stretch, row) in enumerate(zip(stretches.tolist(), rows.tolist(), strict=True)):
+                fault = self.faults.get(stretch)
+                at = (int(found.shards[place]), int(found.rows[place]))
+                if isinstance(fault, Exception):
+                    found.faults[place] = Fault(*at, str(fault) or type(fault).__name__, fault)
+                elif fault is not None and row in fault:
+                    found.faults[place] = Fault(*at, fault[row])
+        return found
+
+    def close(self) -> None:
+        """End what reads."""
+        self.loader.close()
+
+
+class _Rows:
+    """A pool of packed rows."""
+
+    def __init__(self, filling: _Filling, order: _core.Mixing, fields: tuple[Field, ...]) -> None:
+        self._filling = filling
+        self._fields = fields
+        kinds = [np.dtype(one.dtype) for one in fields]
+        values = [int(np.prod(one.shape, dtype=np.int64)) for one in fields]
+        described = [(kind.itemsize, count, kind.kind == "f") for kind, count in zip(kinds, values, strict=True)]
+        self._pool = _core.MixedPool(order, described)
+        self._resume()
+
+    def _resume(self) -> None:
+        """In the middle of an epoch, ask for what is pooled there, and for what is partly so."""
+        for reading in self._pool.resume():
+            self._filling.ask(reading, self._pool.stretch(reading))
+
+    def draw(self, count: int) -> Drawn:
+        """The next rows, unpacked; fewer at the end."""
+        columns = {one.name: np.empty((count, *one.shape), dtype=one.dtype) for one in self._fields}
+        flat = [column.reshape(-1).view("u1") for column in columns.values()]
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        done = 0
+        while done < count:
+            self._provide()
+            rest = [array[len(array) * done // count :] for array in flat]
+            stretches, rows, _, missing = self._pool.fill(count - done, rest)
+            parts.append((stretches, rows))
+            done += len(rows)
+            if missing is not None:
+                self._put(missing, self._filling.take(missing, self._pool.stretch(missing)))
+            elif done < count:
+                break
+        found = self._filling.drawn(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        found.columns = {name: column[:done] for name, column in columns.items()}
+        return found
+
+    def _provide(self) -> None:
+        """Hand over what has been read, and ask for what comes next."""
+        for reading in list(self._filling.coming):
+            if (loaded := self._filling.loader.done(reading)) is not None:
+                self._put(reading, self._filling.took(reading, self._pool.stretch(reading), loaded))
+        allocated = self._pool.bytes[1]
+        self._filling.look_ahead(allocated, self._pool)
+
+    def _put(self, reading: int, loaded: Loaded) -> None:
+        if loaded.packed is None:
+            rows = self._filling.stretches[self._pool.stretch(reading)].rows
+            self._pool.provide(reading, b"", np.zeros(rows, dtype=np.uint64))
+        else:
+            self._pool.provide(reading, loaded.packed.content, loaded.packed.ends)
+
+    def facts(self) -> dict[str, int]:
+        """How many rows and bytes it holds."""
+        rows, allocated, blocks = self._pool.bytes
+        return {
+            "pooled": self._pool.held,
+            "row_bytes": rows,
+            "pool_bytes": allocated,
+            "waiting_bytes": blocks,
+            "reading_bytes": self._filling.reserved,
+            "shards_read": self._filling.loaded,
+            "waited_us": int(self._filling.loader.waited * 1e6),
+        }
+
+    def close(self) -> None:
+        """Let go of threads, processes and memory."""
+        self._filling.close()
+
+
+class _Objects:
+    """A pool of Python objects."""
+
+    def __init__(self, filling: _Filling, order: _core.Mixing) -> None:
+        self._filling = filling
+        self._order = order
+        self._row_bytes = max((shard.census.row_bytes for _, shard in filling.plan.shards), default=0)
+        self._slots: dict[int, Any] = {}
+        # By reading: what was read and is not yet pooled.
+        self._blocks: dict[int, Sequence[Any]] = {}
+        if order.drawn:
+            for reading in order.resume():
+                filling.ask(reading, order.stretch(reading))
+            for slot, reading, row in zip(*(column.tolist() for column in order.pooled()), strict=True):
+                self._slots[slot] = self._block(reading)[row]
+            self._drop_used()
+
+    def draw(self, count: int) -> Drawn:
+        """The next objects; fewer at the end."""
+        stretches: list[int] = []
+        rows: list[int] = []
+        objects: list[Any] = []
+        while len(rows) < count:
+            self._load()
+            slots, readings, drawn = (column.tolist() for column in self._order.draw(count - len(rows)))
+            if not slots:
+                break
+            objects += [self._slots.pop(slot) for slot in slots]
+            stretches += [self._order.stretch(reading) for reading in readings]
+            rows += drawn
+        found = self._filling.drawn(np.array(stretches, dtype=np.int64), np.array(rows, dtype=np.int64))
+        found.objects = objects
+        return found
+
+    def _load(self) -> None:
+        self._filling.look_ahead(len(self._slots) * self._row_bytes, self._order)
+        for slot, reading, row in zip(*(column.tolist() for column in self._order.load()), strict=True):
+            self._slots[slot] = self._block(reading)[row]
+        self._drop_used()
+
+    def _bytes(self) -> int:
+        waiting = (held(self._filling.plan, self._stretch(reading)) for reading in self._blocks)
+        return len(self._slots) * self._row_bytes + sum(waiting)
+
+    def _stretch(self, reading: int) -> Stretch:
+        return self._filling.stretches[self._order.stretch(reading)]
+
+    def _block(self, reading: int) -> Sequence[Any]:
+        if reading not in self._blocks:
+            loaded = self._filling.take(reading, self._order.stretch(reading))
+            objects = None if loaded.rows is None else loaded.rows.objects
+            self._blocks[reading] = [None] * self._stretch(reading).rows if objects is None else objects
+            self._filling.look_ahead(len(self._slots) * self._row_bytes, self._order)
+        return self._blocks[reading]
+
+    def _drop_used(self) -> None:
+        for reading in [reading for reading in self._blocks if not self._order.is_open(reading)]:
+            del self._blocks[reading]
+
+    def facts(self) -> dict[str, int]:
+        """How many rows and bytes it holds, as far as objects' bytes are known."""
+        return {
+            "pooled": self._order.held,
+            "row_bytes": 0,
+            "pool_bytes": self._bytes(),
+            "waiting_bytes": 0,
+            "reading_bytes": self._filling.reserved,
+            "shards_read": self._filling.loaded,
+            "waited_us": int(self._filling.loader.waited * 1e6),
+        }
+
+    def close(self) -> None:
+        """Let go of threads, processes and memory."""
+        self._filling.close()
+        self._slots.clear()
+        self._blocks.clear()
+
+
+class _Everything:
+    """No pool at all: rows are drawn from all shards of a source, and read by themselves."""
+
+    def __init__(self, plan: MixPlan, world: World, seed: int, epoch: int, order: _core.Mixing) -> None:
+        self._plan = plan
+        self._world, self._seed, self._epoch, self._order = world, seed, epoch, order
+
+    def draw(self, count: int) -> Drawn:
+        """The next rows; fewer at the end."""
+        places = self._order.order(count)
+        return self._read(*planned_globally(self._plan, self._world, self._seed, self._epoch, *places))
+
+    def _read(self, shards: NDArray[np.int64], rows: NDArray[np.int64]) -> Drawn:
+        found = Drawn(shards, rows)
+        by_shard = np.argsort(shards, kind="stable")
+        groups = np.split(by_shard, np.flatnonzero(np.diff(shards[by_shard])) + 1) if len(rows) else []
+        for group in groups:
+            number = int(shards[group[0]])
+            source, shard = self._plan.shards[number]
+            try:
+                shard.check()
+                read: Any = source.reader_of(shard)
+                part = read.read_rows(shard.path, rows[group])
+            except Exception as error:  # noqa: BLE001 (raised where the rows are delivered)
+                for place in group.tolist():
+                    found.faults[place] = Fault(number, int(rows[place]), str(error), error)
+                continue
+            for at, reason in part.bad.items():
+                found.faults[int(group[at])] = Fault(number, int(rows[group[at]]), reason)
+            _put(found, group, part)
+        return found
+
+    def facts(self) -> dict[str, int]:
+        """Nothing is held."""
+        return dict.fromkeys(
+            ("pooled", "row_bytes", "pool_bytes", "waiting_bytes", "reading_bytes", "shards_read", "waited_us"), 0
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def planned_globally(
+    plan: MixPlan, world: World, seed: int, epoch: int, stretches: NDArray[np.int64], places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The shards and rows at places of a reader's shares, where each source is shuffled as a whole."""
+    # Shares are cut where they have too many rows for one stretch: the source of each, and its first place.
+    spans = enumerate(plan.shares(world))
+    pieces = [(number, start) for number, span in spans for start in range(*span, MOST_ROWS)]
+    sources, starts = np.array(pieces, dtype=np.int64).reshape(-1, 2).T
+    at = starts[stretches] + places
+    numbers = np.empty(len(places), dtype=np.int64)
+    first = 0
+    for number, source in enumerate(plan.sources):
+        mine = np.flatnonzero(sources[stretches] == number)
+        if len(mine):
+            numbers[mine] = first + _core.Permutation(plan.rows[number], seed + number, epoch).take(at[mine])
+        first += source.rows
+    shards = np.searchsorted(plan.firsts, numbers, side="right") - 1
+    return shards, numbers - plan.firsts[shards]
+
+
+def _put(found: Drawn, places: NDArray[np.int64], part: Any) -> None:
+    """Put what was read of one shard where it belongs among the rows drawn."""
+    if part.columns is None:
+        found.objects = [None] * len(found) if found.objects is None else found.objects
+        for place, one in zip(places.tolist(), part.objects, strict=True):
+            found.objects[place] = one
+        return
+    if found.columns is None:
+        empty = {name: np.zeros((len(found), *one.shape[1:]), dtype=one.dtype) for name, one in part.columns.items()}
+        found.columns = empty
+    for name, column in part.columns.items():
+        found.columns[name][places] = column

@@ -1,0 +1,167 @@
+"""Reading shards in the background, in the order in which they are needed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from seekset.errors import SeeksetError, StaleIndexError
+from seekset.shards.decoder import Decoder
+from seekset.shards.packed import PackedShard, pack_shard, read_shard
+
+if TYPE_CHECKING:
+    from seekset.mixing import MixPlan, Stretch
+    from seekset.shards.rows import Rows
+
+__all__ = ["Loaded", "ShardLoader"]
+
+# How long a wait lasts before it is begun anew, so that Ctrl-C is heard.
+_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What was read of a stretch: packed columns, objects, or why it could not be read."""
+
+    packed: PackedShard | None = None
+    rows: Rows | None = None
+    error: Exception | None = None
+
+    @property
+    def bad(self) -> dict[int, str]:
+        """Which of its rows could not be read, and why."""
+        found = self.packed or self.rows
+        return {} if found is None else found.bad
+
+
+class ShardLoader:
+    """Threads that read stretches of a plan's shards; pickles in processes of their own, one for each thread.
+
+    Threads and processes end when it is closed or collected.
+
+    Args:
+        plan: Whose shards they are.
+        threads: How many are read at a time.
+    """
+
+    def __init__(self, plan: MixPlan, threads: int) -> None:
+        self._shared = _Shared(plan)
+        self.waited = 0.0
+        self._threads = [
+            threading.Thread(target=_work, args=(self._shared,), name=f"seekset-shards-{k}", daemon=True)
+            for k in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._finalizer = weakref.finalize(self, self._shared.end)
+
+    def ask(self, ticket: int, stretch: Stretch) -> None:
+        """Have a stretch read, after all that were asked for before. What it gives is called for by its ticket."""
+        with self._shared.changed:
+            self._shared.wanted.append((ticket, stretch))
+            self._shared.changed.notify_all()
+
+    def done(self, ticket: int) -> Loaded | None:
+        """What was read for a ticket, if it has been read; it can be had once."""
+        with self._shared.changed:
+            return self._shared.found.pop(ticket, None)
+
+    def wait(self, ticket: int) -> Loaded:
+        """What was read for a ticket, as soon as it has been read."""
+        start = monotonic()
+        with self._shared.changed:
+            while (found := self._shared.found.pop(ticket, None)) is None:
+                if not any(thread.is_alive() for thread in self._threads):
+                    raise SeeksetError("the threads that read shards have ended, as at the end of the program")
+                self._shared.changed.wait(_SECONDS)
+        self.waited += monotonic() - start
+        return found
+
+    def close(self) -> None:
+        """End threads and processes; what is being read is not waited for longer than a moment."""
+        self._finalizer()
+        for thread in self._threads:
+            thread.join(_SECONDS * 5)
+
+
+class _Shared:
+    """What the threads know. They don't know the loader, so that it can be collected while they wait."""
+
+    def __init__(self, plan: MixPlan) -> None:
+        self.plan = plan
+        self.changed = threading.Condition()
+        self.wanted: deque[tuple[int, Stretch]] = deque()
+        self.found: dict[int, Loaded] = {}
+        self.ended = False
+        self.decoders: list[Decoder] = []
+
+    def end(self) -> None:
+        with self.changed:
+            self.ended = True
+            self.wanted.clear()
+            self.found.clear()
+            self.changed.notify_all()
+            decoders, self.decoders = self.decoders, []
+        for decoder in decoders:
+            decoder.close()
+
+    def next(self) -> tuple[int, Stretch] | None:
+        with self.changed:
+            while not self.wanted and not self.ended:
+                self.changed.wait()
+            return None if self.ended else self.wanted.popleft()
+
+    def decoder(self) -> Decoder | None:
+        """A process for a thread, unless the end has come."""
+        with self.changed:
+            if self.ended:
+                return None
+            self.decoders.append(Decoder())
+            return self.decoders[-1]
+
+
+def _work(shared: _Shared) -> None:
+    decoder: Decoder | None = None
+    while (asked := shared.next()) is not None:
+        ticket, stretch = asked
+        source, shard = shared.plan.shards[stretch.shard]
+        if decoder is None and getattr(source.reader_of(shard), "holds_gil", False) and shard.census.fields is not None:
+            decoder = shared.decoder()
+        loaded = _read(shared.plan, stretch, decoder)
+        with shared.changed:
+            if not shared.ended:
+                shared.found[ticket] = loaded
+                shared.changed.notify_all()
+
+
+def _read(plan: MixPlan, stretch: Stretch, decoder: Decoder | None) -> Loaded:
+    source, shard = plan.shards[stretch.shard]
+    reader = source.reader_of(shard)
+    rows: Any = None if stretch.rows == shard.census.rows else (stretch.start, stretch.start + stretch.rows)
+    try:
+        shard.check()
+        if shard.census.fields is None:
+            loaded = Loaded(rows=read_shard(reader, shard.path, rows))
+        elif decoder is not None and getattr(reader, "holds_gil", False):
+            loaded = Loaded(packed=decoder.pack(reader, shard.path, rows))
+        else:
+            loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
+        # Once more: it may have been replaced while it was read.
+        shard.check()
+        _check(loaded, stretch, shard.census.fields, shard.path)
+    except Exception as error:  # noqa: BLE001 (a reader of one's own may raise anything; it is raised where its rows are delivered)
+        return Loaded(error=error)
+    return loaded
+
+
+def _check(loaded: Loaded, stretch: Stretch, fields: Any, path: Any) -> None:
+    found = loaded.packed if loaded.packed is not None else loaded.rows
+    if found is None or len(found) != stretch.rows:
+        count = 0 if found is None else len(found)
+        raise StaleIndexError(f"{path}: {stretch.rows} rows were counted from row {stretch.start} on, {count} were read")
+    if found.fields != fields:
+        raise StaleIndexError(f"{path}: its fields were {fields}, but {found.fields} were read")
