@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import seekset
 from hex_shards import hex_examples
 from seekset.shards import PickleShards
-from seekset.shards.opcodes import memo_is_sound
+from seekset.shards.opcodes import find_excess
 from seekset.shards.unpickling import load_pickle
 
 READER = PickleShards(max_bytes=1 << 24)
@@ -218,15 +218,22 @@ def test_numbers_of_the_memo_are_told_from_the_bytes_of_strings():
         content = pickle.dumps(
             [text, text.encode("latin1"), {text: bytearray(b"r\xff\xff\xff\xff")}, 1.5] * 400, protocol
         )
-        assert memo_is_sound(content)
-        assert not memo_is_sound(content[:-1] + b"r\xff\xff\xff\x7f.")
-        assert not memo_is_sound(content[:-1] + b"p99999999\n.")
+        assert not find_excess(content)
+        assert find_excess(content[:-1] + b"r\xff\xff\xff\x7f.")
+        assert find_excess(content[:-1] + b"p99999999\n.")
 
 
-def test_the_memo_of_real_pickles_is_sound():
+def test_real_pickles_ask_for_nothing_in_excess():
     for protocol in range(6):
-        assert memo_is_sound(pickle.dumps([[row] for row in range(70_000)], protocol))
-        assert memo_is_sound(pickle.dumps(hex_examples(300), protocol))
+        assert not find_excess(pickle.dumps([[row] for row in range(70_000)], protocol))
+        assert not find_excess(pickle.dumps(hex_examples(300), protocol))
+
+
+def test_what_is_asked_for_in_excess_is_told_with_its_place(refused):
+    refused(b"]r\0\0\0\x10.", "at byte 1 it keeps a value as number 268435456, though it has kept no more than 0$")
+    refused(
+        b"(\x96" + b"\xff" * 8, "at byte 1 it says that its next value ends at byte 18446744073709551625, but it has 10"
+    )
 
 
 def test_one_array_in_many_examples_counts_as_often_as_it_comes(tmp_path):
@@ -314,6 +321,7 @@ def test_a_pickle_with_other_bytes_here_and_there_is_read_or_refused(scratch, se
 @given(st.binary(max_size=60))
 @example(b"\x80\x04.")
 @example(b"(((((((lllllll.")
+@example(b"\x8d\0\0\0\0\0\0\0\x80")
 def test_any_bytes_are_read_or_refused(scratch, content):
     harmless(scratch(content))
 

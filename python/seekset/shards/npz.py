@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 import zipfile
 import zlib
@@ -200,7 +201,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> _Mem
             f"{path}: {name!r}: expected {header} bytes and {dtype} of shape {shape} after them, "
             f"found {info.file_size} bytes in all"
         )
-    start = _stored_at(info, path) + header if stored else None
+    with _reading(path, name):
+        start = _stored_at(info, path) + header if stored else None
     return _Member(info, dtype, shape, fortran, header, start)
 
 
@@ -242,5 +244,7 @@ class _reading:  # noqa: N801 (a context, as functions are)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         wrong = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, SyntaxError)
-        if isinstance(error, wrong) and not isinstance(error, FormatError):
+        # An offset that is none is an error of the system.
+        nowhere = isinstance(error, OSError) and error.errno == errno.EINVAL
+        if nowhere or (isinstance(error, wrong) and not isinstance(error, FormatError)):
             raise FormatError(f"{self.path}: {self.name!r}: expected an array as numpy writes it: {error}") from None

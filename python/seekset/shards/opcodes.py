@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["memo_is_sound"]
+__all__ = ["find_excess"]
 
 # Opcodes that take as many bytes whatever they say. Those of a run without arguments are passed at once.
 _BARE = rb"[(012NQRabde\]lost})u\x81\x85-\x89\x8f-\x94\x97\x98]*+"
@@ -18,55 +18,60 @@ _LENGTHS = {
 }
 # Entries of the memo whose number may be anything: as many as a byte tells.
 _FREE = 256
+# Enough to tell that a number is large.
+_DIGITS = 18
 
 
-def memo_is_sound(data: bytes) -> bool:
-    r"""Whether a pickle numbers what it keeps from 0 on.
+def find_excess(data: bytes) -> str | None:
+    r"""What a pickle would have the unpickler allocate beyond its own size; nothing if it is modest.
 
-    An unpickler makes room for all numbers up to the one that it is told: six bytes are enough to have it fill
-    memory. Picklers count.
+    An unpickler makes room for all numbers up to the one under which it is told to keep a value, and for as many bytes
+    as it is told will follow: a few bytes are enough to have it fill memory. Picklers count from 0.
 
     >>> import pickle
-    >>> memo_is_sound(pickle.dumps([["a", "b"]] * 3, protocol=2)), memo_is_sound(b"]r\xff\xff\xff\x7f.")
-    (True, False)
+    >>> find_excess(pickle.dumps([["a", "b"]] * 3, protocol=2))
+    >>> find_excess(b"]r\xff\xff\xff\x7f.")
+    'at byte 1 it keeps a value as number 2147483647, though it has kept no more than 0'
     """
     at: int | None = 0
-    kept = _FREE
+    kept = 0
     while at is not None:
-        at = _FIXED.match(data, at).end()  # type: ignore[union-attr]
-        opcode = data[at : at + 1]
-        if opcode in (b"q", b"r", b"p"):
-            at, number = _put(data, at + 1, opcode)
+        start = _FIXED.match(data, at).end()  # type: ignore[union-attr]
+        if data[start : start + 1] in (b"q", b"r", b"p"):
+            at, number = _put(data, start)
+            if number > kept + _FREE:
+                return f"at byte {start} it keeps a value as number {number}, though it has kept no more than {kept}"
             kept += 1
-            if number > kept:
-                return False
         else:
-            at = _end(data, at)
-    return True  # up to the end, or to what the unpickler itself will find wrong
+            at = _end(data, start)
+        if at is not None and at > len(data):
+            return f"at byte {start} it says that its next value ends at byte {at}, but it has {len(data)} bytes"
+    return None  # up to the end, or to what the unpickler itself will find wrong
 
 
-def _put(data: bytes, at: int, opcode: bytes) -> tuple[int, int]:
+def _put(data: bytes, start: int) -> tuple[int, int]:
     """Where an opcode that keeps a value ends, and the number it gives."""
-    if opcode == b"p":
+    at = start + 1
+    if data[start:at] == b"p":
         end = data.find(b"\n", at) + 1 or len(data)
         digits = data[at:end].strip()
         # What is no number is for the unpickler to refuse; one with many digits is large, whatever it is.
-        return end, int(digits) if digits.isdigit() and len(digits) < 10 else 0 if not digits.isdigit() else 1 << 62  # noqa: PLR2004
-    end = at + (1 if opcode == b"q" else 4)
+        return end, int(digits[:_DIGITS]) if digits.isdigit() else 0
+    end = at + (1 if data[start:at] == b"q" else 4)
     return end, int.from_bytes(data[at:end], "little")
 
 
-def _end(data: bytes, at: int) -> int | None:
+def _end(data: bytes, start: int) -> int | None:
     """Where an opcode that has a length, or lines, ends; nothing for the one that ends a pickle, or is none."""
-    if at >= len(data):
+    if start >= len(data):
         return None
-    opcode = data[at]
+    opcode = data[start]
     if opcode in _LENGTHS:
-        start = at + 1 + _LENGTHS[opcode]
-        return start + int.from_bytes(data[at + 1 : start], "little")
+        at = start + 1 + _LENGTHS[opcode]
+        return at + int.from_bytes(data[start + 1 : at], "little")
     end: int | None = None
     for _ in range(_LINES.get(opcode, 0)):
-        end = data.find(b"\n", end or at) + 1
+        end = data.find(b"\n", end or start) + 1
         if not end:
             return None
     return end

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from seekset.errors import FormatError, MemoryLimitError
-from seekset.shards.opcodes import memo_is_sound
+from seekset.shards.opcodes import find_excess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -289,8 +289,8 @@ def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
 
     Whatever is wrong with it is a ``FormatError`` with the file's name.
     """
-    if not _contained and not memo_is_sound(data):
-        raise FormatError(f"{path}: expected a pickle that numbers what it keeps from 0 on, but it does not")
+    if not _contained and (excess := find_excess(data)):
+        raise FormatError(f"{path}: expected a pickle, but it can't be read: {excess}")
     makers = _Makers(max_bytes)
     file: Any = io.BytesIO(data)
     if data[:2] < _WITH_FRAMES:
