@@ -38,8 +38,14 @@ _PROGRAM = (
 _SECONDS = 0.2
 # What a decoder takes by itself, most of which is addresses that its allocator reserves and never uses.
 _HEADROOM = 3 << 29
-# A decoder works on one core.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# A decoder works on one core, and keeps some memory from shard to shard: measured, a tenth to a fifth more rows.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+}
 
 
 class Decoder:
@@ -143,7 +149,7 @@ class _Process:
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **_ENVIRONMENT},
                 process_group=0,  # Ctrl-C is for the parent, which ends it
             )
         self._connection: Connection[Any, Any] = Connection(ours.detach())
