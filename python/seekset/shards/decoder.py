@@ -38,7 +38,7 @@ _PROGRAM = (
 _SECONDS = 0.2
 # What a decoder takes by itself, most of which is addresses that its allocator reserves and never uses.
 _HEADROOM = 3 << 29
-# A decoder works on one core, and keeps some memory from shard to shard: measured, a tenth to a fifth more rows.
+# A decoder works on one core, and keeps some memory from shard to shard: measured, a fifth more rows.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
