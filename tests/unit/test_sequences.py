@@ -635,6 +635,28 @@ def test_a_damaged_index_gives_an_error_or_the_right_answer(files, tmp_path):
         assert found == [(name, len(letters), offset) for name, letters, _, offset in EXPECTED]
 
 
+def test_damage_in_a_files_own_index_gives_no_index_or_the_right_one(files, tmp_path):
+    path = tmp_path / "x.sidx"
+    create_sequence_index(files, path)
+    own = Path(f"{files[0]}.sidx")
+    good = own.read_bytes()
+    refused = []
+    for at in range(0, len(good), 7):
+        own.unlink(missing_ok=True)
+        own.write_bytes(good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :])
+        path.unlink(missing_ok=True)
+        try:
+            create_sequence_index(files, path)
+        except seekset.FormatError as error:
+            refused.append((str(error), sorted(tmp_path.glob("*x.sidx*"))))
+            continue
+        index = SequenceIndex.load(path)
+        found = [(entry.id, entry.length, entry.byte_offset) for entry in map(index.entry, range(len(index)))]
+        assert found == [(name, len(letters), offset) for name, letters, _, offset in EXPECTED]
+    assert len(refused) > 20
+    assert all(message.startswith(f"{own}: ") and left == [] for message, left in refused)
+
+
 def test_a_truncated_index_is_a_format_error(files, tmp_path):
     path = tmp_path / "x.sidx"
     create_sequence_index(files, path)

@@ -10,7 +10,7 @@ use seekset_core::index::sequences::{Facts, Rows, Sequence};
 /// All that JSON says: the head, and the entries.
 fn all(bytes: &[u8]) -> seekset_core::Result<(Facts, Vec<(Vec<u8>, Sequence)>, Rows)> {
     let (mut entries, mut kept) = (Vec::new(), Rows::default());
-    let head = read(bytes, &mut |rows: Rows| {
+    let head = read(bytes, &mut |rows: &Rows| {
         for (id, sequence) in rows.iter() {
             kept.push(std::str::from_utf8(id).expect("text"), &sequence);
             entries.push((id.to_vec(), sequence));

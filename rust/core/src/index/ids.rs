@@ -26,10 +26,33 @@ impl<'a> Ids<'a> {
     #[inline]
     #[must_use]
     pub fn get(&self, row: u64) -> Option<&'a str> {
+        self.checked(row).map(|(id, _)| id)
+    }
+
+    /// The same, and its checksum.
+    #[inline]
+    #[must_use]
+    pub fn checked(&self, row: u64) -> Option<(&'a str, u32)> {
+        let (id, check) = self.unchecked(row)?;
+        let sound = check == hash_name(id) as u32;
+        Some((std::str::from_utf8(id).ok().filter(|_| sound)?, check))
+    }
+
+    /// The id of a row as it lies there, and its checksum, for those who have compared them before.
+    #[inline]
+    #[must_use]
+    pub fn unchecked(&self, row: u64) -> Option<(&'a [u8], u32)> {
         let (from, to) = self.span(row)?;
         let id = self.bytes.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?)?;
-        let sound = *self.checks.get(usize::try_from(row).ok()?)? == hash_name(id) as u32;
-        std::str::from_utf8(id).ok().filter(|_| sound)
+        Some((id, *self.checks.get(usize::try_from(row).ok()?)?))
+    }
+
+    /// Bytes of all ids. Nothing if where they begin or end is damaged, which the ids there tell.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        let Some(last) = (self.ends.len() as u64).checked_sub(2) else { return Some(0) };
+        self.get(0).and_then(|_| self.get(last))?;
+        self.ends.last()?.checked_sub(*self.ends.first()?)
     }
 
     #[inline]

@@ -33,6 +33,11 @@ impl WholeFile {
         synced.map_err(|e| Error::io(&self.path, e))
     }
 
+    /// The file itself, for writing at places of it.
+    pub(crate) fn handle(&self) -> Result<File> {
+        self.out.get_ref().try_clone().map_err(|e| Error::io(&self.path, e))
+    }
+
     /// The name that it will have.
     #[must_use]
     pub fn path(&self) -> &Path {

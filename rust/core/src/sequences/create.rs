@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rayon::prelude::*;
 
-use super::open::{is_json, publish, refuse_files, refuse_foreign, refuse_foreign_json, sorted};
+use super::open::{is_json, refuse_files, refuse_foreign, refuse_foreign_json};
+use super::written::{Take, Written, sorted};
 use super::{SequenceIndex, refuse_repeats};
 use crate::error::{Error, Result};
 use crate::fasta::Fasta;
@@ -17,7 +18,7 @@ use crate::index::sequences::builder::too_long;
 use crate::index::sequences::json::JsonWriter;
 use crate::index::sequences::order::by_length;
 use crate::index::sequences::reader::{AT_ONCE, TAKEN};
-use crate::index::sequences::{Builder, Facts, FastaFile, Rows, Seen, Sequence, Sequences};
+use crate::index::sequences::{Builder, Counts, Facts, FastaFile, Rows, Seen, Sequence, Sequences, Turns};
 use crate::index::sidx::Entries;
 use crate::io::open::beside;
 use crate::io::whole::{WholeFile, folder};
@@ -142,20 +143,22 @@ fn make(
     let spill = if whole.is_ok() { path.map_or(Path::new("."), folder).to_owned() } else { std::env::temp_dir() };
     let mut remarks = Vec::new();
     let (records, mut facts) = collect(given, path, options.force, &spill, watch, &mut remarks)?;
-    let totals = records.totals()?;
+    let counts = records.counts()?;
     let sound = |index: &Sequences| if options.unique { refuse_repeats(index, &files) } else { Ok(()) };
     let Some(json) = json else {
-        let builder = records.by_length(&facts, &spill, watch, |_| Ok(()))?;
-        let (index, origin) = publish(builder, &facts, whole, because, must, sound)?;
+        let pass = |take: &mut Take<'_>| records.by_length(&facts, &spill, take);
+        let (index, origin) = Written::counted(counts, &facts, whole, watch, pass)?.named(because, must, sound)?;
         return Ok(SequenceIndex::new(path, index, origin, remarks));
     };
     let mut file = WholeFile::create(json)?;
-    let mut writer = JsonWriter::new(&mut file, &facts, totals.0, totals.1)?;
-    let builder = records.by_length(&facts, &spill, watch, |rows| writer.take(rows))?;
+    let mut writer = JsonWriter::new(&mut file, &facts, counts.rows, counts.tokens)?;
+    // Collected: what the JSON file looks like stands before the rows and is known after them.
+    let mut builder = Builder::new(&spill, watch, 0)?;
+    records.by_length(&facts, &spill, &mut |rows| writer.take(rows).and_then(|()| builder.take(rows)))?;
     writer.finish()?;
     facts.json = Some(file.fingerprint()?);
     let publish_json = |index: &Sequences| sound(index).and_then(|()| file.publish().map(drop));
-    let (index, origin) = publish(builder, &facts, whole, because, false, publish_json)?;
+    let (index, origin) = Written::collected(builder, &facts, whole)?.named(because, false, publish_json)?;
     Ok(SequenceIndex::new(Some(json), index, origin, remarks))
 }
 
@@ -168,34 +171,20 @@ enum Records<'a> {
 }
 
 impl Records<'_> {
-    /// How many there are, and the sum of their lengths.
-    fn totals(&self) -> Result<(u64, u64)> {
+    /// How many there are, and how large they are.
+    fn counts(&self) -> Result<Counts> {
         match self {
-            Self::Open(files) => files.totals(),
-            Self::Collected(builder) => Ok((builder.rows(), builder.tokens())),
+            Self::Open(files) => files.counts(),
+            Self::Collected(builder) => Ok(builder.counts()),
         }
     }
 
-    /// All of them by length. `look` sees them as they come.
-    fn by_length<'w>(
-        self,
-        facts: &Facts,
-        spill: &Path,
-        watch: &'w dyn Watch,
-        mut look: impl FnMut(&Rows) -> Result<()>,
-    ) -> Result<Builder<'w>> {
-        let files = match self {
-            Self::Collected(builder) => return sorted(*builder, facts, spill, watch, look),
-            Self::Open(files) => files,
-        };
-        let mut builder = Builder::new(spill, watch, 0)?;
-        let take = |rows| {
-            look(&rows)?;
-            builder.take(rows)
-        };
-        let lengths: Vec<&[u64]> = files.files.iter().map(|fasta| fasta.index().lengths()).collect();
-        by_length(&lengths, spill, |numbers| files.read(numbers), take)?;
-        Ok(builder)
+    /// Hands over all of them by length.
+    fn by_length(self, facts: &Facts, spill: &Path, take: &mut Take<'_>) -> Result<()> {
+        match self {
+            Self::Open(files) => files.by_length(spill, take),
+            Self::Collected(builder) => sorted(*builder, facts, spill, take),
+        }
     }
 }
 
@@ -217,13 +206,26 @@ impl OpenFiles {
         Self { starts: files.iter().map(start).collect(), files }
     }
 
-    fn totals(&self) -> Result<(u64, u64)> {
-        let lengths = self.files.iter().flat_map(|fasta| fasta.index().lengths());
-        let (mut rows, mut tokens) = (0, 0_u64);
-        for &length in lengths {
-            (rows, tokens) = (rows + 1, tokens.checked_add(length).ok_or_else(too_long)?);
+    fn counts(&self) -> Result<Counts> {
+        let mut counts = Counts::default();
+        for fasta in &self.files {
+            counts.rows += fasta.len();
+            counts.id_bytes += fasta.index().id_bytes().map_err(|e| e.in_file(fasta.index_path()))?;
+            for &length in fasta.index().lengths() {
+                counts.tokens = counts.tokens.checked_add(length).ok_or_else(too_long)?;
+            }
         }
-        Ok((rows, tokens))
+        Ok(counts)
+    }
+
+    /// Hands over all records by length. Their checksums are compared first and in the order of files: by length, each
+    /// column that is read costs a wait for memory.
+    fn by_length(&self, spill: &Path, take: &mut Take<'_>) -> Result<()> {
+        self.files.iter().try_for_each(|fasta| check_rows(fasta).map_err(|e| e.in_file(fasta.index_path())))?;
+        let lengths: Vec<&[u64]> = self.files.iter().map(|fasta| fasta.index().lengths()).collect();
+        by_length(&lengths, spill, |numbers, rows| self.read(numbers, rows), take)?;
+        // What was compared is what was read.
+        self.files.iter().try_for_each(|fasta| fasta.index().check_unchanged())
     }
 
     /// The file and row of a record.
@@ -232,30 +234,38 @@ impl OpenFiles {
         (file, number - self.starts[file])
     }
 
-    fn read(&self, numbers: &[u64]) -> Result<Rows> {
+    fn read(&self, numbers: &[u64], rows: &mut Rows) -> Result<()> {
         let entries: Vec<Entries<'_>> = self.files.iter().map(|fasta| fasta.index().entries()).collect();
         let ids: Vec<Ids<'_>> = self.files.iter().map(|fasta| fasta.index().ids()).collect();
-        let mut rows = Rows::with_capacity(numbers.len());
-        for (k, &number) in numbers.iter().enumerate() {
-            if let Some((file, row)) = numbers.get(k + AHEAD).map(|&later| self.place(later)) {
-                entries[file].prefetch(row);
+        let places: Vec<(usize, u64)> = numbers.iter().map(|&number| self.place(number)).collect();
+        rows.reserve(places.len());
+        for (k, &(file, row)) in places.iter().enumerate() {
+            if let Some(&(file, row)) = places.get(k + AHEAD) {
+                entries[file].prefetch_start(row);
                 ids[file].prefetch_place(row);
             }
-            if let Some((file, row)) = numbers.get(k + AHEAD / 2).map(|&soon| self.place(soon)) {
+            if let Some(&(file, row)) = places.get(k + AHEAD / 2) {
                 ids[file].prefetch(row);
             }
-            let (file, row) = self.place(number);
-            push(&mut rows, &self.files[file], &entries[file], file as u32, row)?;
+            push(rows, &entries[file], &ids[file], file as u32, row)?;
         }
-        Ok(rows)
+        Ok(())
     }
 }
 
-/// Adds a record of a file.
-fn push(rows: &mut Rows, fasta: &Fasta, entries: &Entries<'_>, file: u32, row: u64) -> Result<()> {
-    let read = entries.get(row).and_then(|entry| Ok((entry, fasta.index().id(row)?)));
-    let (entry, id) = read.map_err(|e| e.in_file(fasta.index_path()))?;
-    rows.push(id, &Sequence { length: entry.length, file, row, byte_offset: entry.header_offset });
+/// Compares all rows of a file's own index with their checksums.
+fn check_rows(fasta: &Fasta) -> Result<()> {
+    let starts: Vec<u64> = (0..fasta.len()).step_by(TAKEN as usize).collect();
+    let check = |&start: &u64| fasta.index().check_rows(start..fasta.len().min(start + TAKEN));
+    threads::in_pool(|| starts.par_iter().try_for_each(check))?
+}
+
+/// Adds a record of a file whose rows were compared with their checksums.
+fn push(rows: &mut Rows, entries: &Entries<'_>, ids: &Ids<'_>, file: u32, row: u64) -> Result<()> {
+    let missing = || Error::RowOutOfRange { row: row as i64, rows: entries.index().len() };
+    let (length, byte_offset) = entries.unchecked_start(row).ok_or_else(missing)?;
+    let (id, check) = ids.unchecked(row).ok_or_else(missing)?;
+    rows.push_checked(id, check, &Sequence { length, file, row, byte_offset });
     Ok(())
 }
 
@@ -300,18 +310,19 @@ fn collect<'a>(
 }
 
 fn take_records(fasta: &Fasta, file: u32, builder: &mut Builder<'_>) -> Result<()> {
-    let entries = fasta.index().entries();
-    let read = |&start: &u64| {
-        let mut rows = Rows::with_capacity(TAKEN as usize);
-        (start..fasta.len().min(start + TAKEN)).try_for_each(|row| push(&mut rows, fasta, &entries, file, row))?;
-        Ok(rows)
+    let (entries, ids) = (fasta.index().entries(), fasta.index().ids());
+    let read = |&start: &u64, rows: &mut Rows| {
+        let some = start..fasta.len().min(start + TAKEN);
+        fasta.index().check_rows(some.clone()).map_err(|e| e.in_file(fasta.index_path()))?;
+        rows.reserve(TAKEN as usize);
+        some.into_iter().try_for_each(|row| push(rows, &entries, &ids, file, row))
     };
+    let mut turns = Turns::default();
     for from in (0..fasta.len()).step_by(AT_ONCE as usize) {
         let starts: Vec<u64> = (from..fasta.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
-        let found = threads::in_pool(|| starts.par_iter().map(read).collect::<Result<Vec<Rows>>>())??;
-        found.into_iter().try_for_each(|rows| builder.take(rows))?;
+        turns.next(&starts, read, &mut |rows| builder.take(rows))?;
     }
-    Ok(())
+    turns.end(|rows| builder.take(rows))
 }
 
 /// The time now, as in 2026-01-31T23:59:59Z.

@@ -2,6 +2,7 @@
 
 mod create;
 mod open;
+mod written;
 
 use std::path::{Path, PathBuf};
 

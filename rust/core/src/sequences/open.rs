@@ -1,13 +1,12 @@
 //! Opening an index in either form, and saving it in the other.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::SequenceIndex;
+use super::written::{Written, sorted};
 use crate::error::{Error, Result};
 use crate::index::columns::{refuse_other, refuse_other_kind};
 use crate::index::sequences::json::{self, JsonWriter};
-use crate::index::sequences::order::by_length;
 use crate::index::sequences::{Builder, Facts, KIND, Sequences};
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
@@ -50,22 +49,22 @@ impl SequenceIndex {
     pub fn save(&self, path: &Path, watch: &dyn Watch) -> Result<()> {
         self.check_unchanged()?;
         refuse_files(path, self.files())?;
-        let total = self.len();
         if is_json(path) {
             refuse_foreign_json(path)?;
             let mut file = WholeFile::create(path)?;
             let mut writer = JsonWriter::new(&mut file, self.index.facts(), self.len(), self.index.tokens())?;
-            self.index.pass(|rows| writer.take(&rows)).map_err(|e| self.named(e))?;
+            self.index.pass(|rows| writer.take(rows)).map_err(|e| self.named(e))?;
             writer.finish()?;
             file.publish()?;
             return Ok(());
         }
         refuse_foreign(path)?;
-        let mut builder = Builder::new(folder(path), watch, total)?;
-        self.index.pass(|rows| builder.take(rows)).map_err(|e| self.named(e))?;
         let facts = Facts { json: None, ..self.index.facts().clone() };
-        let mut file = WholeFile::create(path)?;
-        builder.finish(&facts, &mut file)?;
+        let file = WholeFile::create(path)?;
+        let counts = self.index.counts().map_err(|e| self.named(e))?;
+        let mut builder = Builder::in_place(file.handle()?, &facts, counts, watch)?;
+        self.index.pass(|rows| builder.take(rows)).map_err(|e| self.named(e))?;
+        builder.finish(&facts)?;
         file.publish()?;
         Ok(())
     }
@@ -136,115 +135,24 @@ fn read_json(
     let mut builder = Builder::new(&spill, watch, now.size)?;
     let read = json::read(mapped.as_bytes(), &mut |rows| builder.take(rows)).map_err(|e| e.in_file(path))?;
     mapped.guarded().check_unchanged()?;
-    let (totals, order) = ((builder.rows(), builder.tokens()), builder.is_descending());
+    let (counts, order) = (builder.counts(), builder.is_descending());
     let mut remarks = Vec::new();
     if !order {
         remarks.push("its sequences are not in the order of their lengths; they are sorted here".to_owned());
     }
-    if totals != read.totals {
-        let (said, found) = (read.totals, totals);
+    if (counts.rows, counts.tokens) != read.totals {
+        let (said, found) = (read.totals, (counts.rows, counts.tokens));
         remarks.push(format!(
             "total_sequences and total_tokens are {} and {}, but its entries add up to {} and {}, which count",
             said.0, said.1, found.0, found.1
         ));
     }
     let facts = Facts { files: read.files, created: read.created, json: Some(now) };
-    if !order {
-        builder = sorted(builder, &facts, &spill, watch, |_| Ok(()))?;
-    }
-    let (index, origin) = publish(builder, &facts, whole, because, false, |_| Ok(()))?;
+    let written = if order {
+        Written::collected(builder, &facts, whole)?
+    } else {
+        Written::counted(counts, &facts, whole, watch, |take| sorted(builder, &facts, &spill, take))?
+    };
+    let (index, origin) = written.named(because, false, |_| Ok(()))?;
     Ok((index, origin, remarks))
-}
-
-/// The rows of a builder by length. `look` sees them as they come.
-pub(super) fn sorted<'a>(
-    builder: Builder<'_>,
-    facts: &Facts,
-    spill: &Path,
-    watch: &'a dyn Watch,
-    mut look: impl FnMut(&crate::index::sequences::Rows) -> Result<()>,
-) -> Result<Builder<'a>> {
-    // Without a name, so that nothing stays if the process is killed.
-    let staged = match tempfile::tempfile_in(spill) {
-        Ok(file) => {
-            let mut out = BufWriter::with_capacity(1 << 20, file);
-            builder.finish(facts, &mut out)?;
-            let file = out.into_inner().map_err(|e| Error::io(spill, e.into_error()))?;
-            Store::File(Mapped::unnamed(file, spill)?)
-        }
-        Err(_) => memory(builder, facts)?,
-    };
-    let staged = Sequences::open(staged)?;
-    let mut builder = Builder::new(spill, watch, 0)?;
-    let take = |rows| {
-        look(&rows)?;
-        builder.take(rows)
-    };
-    by_length(&[staged.lengths()], spill, |rows| staged.rows_of(rows), take)?;
-    Ok(builder)
-}
-
-/// The index of a builder, under its name or, unless it must have that, in memory. It has no name before `look` has seen
-/// it, and gets none if that is an error.
-pub(super) fn publish(
-    builder: Builder<'_>,
-    facts: &Facts,
-    whole: Result<WholeFile>,
-    because: Option<String>,
-    must: bool,
-    look: impl FnOnce(&Sequences) -> Result<()>,
-) -> Result<(Sequences, Origin)> {
-    match whole {
-        Ok(mut file) => {
-            builder.finish(facts, &mut file)?;
-            look(&Sequences::open(Store::File(file.look()?))?)?;
-            let path = file.path().to_owned();
-            let (mapped, origin) = match file.publish_or_map()? {
-                Some((_, error)) if must => return Err(error),
-                Some((mapped, error)) => (mapped, Origin::Memory { because: error.to_string() }),
-                None => (Mapped::open(&path)?, Origin::Built { because }),
-            };
-            Ok((Sequences::open(Store::File(mapped)).map_err(|e| e.in_file(&path))?, origin))
-        }
-        Err(error) => {
-            let index = Sequences::open(memory(builder, facts)?)?;
-            look(&index)?;
-            Ok((index, Origin::Memory { because: error.to_string() }))
-        }
-    }
-}
-
-fn memory(builder: Builder<'_>, facts: &Facts) -> Result<Store> {
-    let mut bytes = Vec::new();
-    builder.finish(facts, &mut bytes)?;
-    bytes.flush()?;
-    Ok(Store::memory(&bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::sequences::{FastaFile, Rows, Seen, Sequence};
-    use crate::watch::Unwatched;
-
-    #[test]
-    fn rows_are_sorted_without_a_file_that_has_a_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut rows = Rows::default();
-        for (id, length) in [("a", 1), ("b", 3), ("c", 2)] {
-            rows.push(id, &Sequence { length, file: 0, row: 0, byte_offset: 0 });
-        }
-        let mut builder = Builder::new(folder.path(), &Unwatched, 0).unwrap();
-        builder.take(rows).unwrap();
-        let file = FastaFile { path: "/x.fa".to_owned(), seen: Seen::Time(0.0) };
-        let facts = Facts { files: vec![file], created: String::new(), json: None };
-        let mut lengths = Vec::new();
-        let look = |rows: &Rows| {
-            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-            lengths.extend(rows.iter().map(|(_, sequence)| sequence.length));
-            Ok(())
-        };
-        sorted(builder, &facts, folder.path(), &Unwatched, look).unwrap();
-        assert_eq!(lengths, [3, 2, 1]);
-    }
 }

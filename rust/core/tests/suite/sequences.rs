@@ -42,7 +42,7 @@ fn builder_of(rows: &[Row]) -> Builder<'static> {
         for (id, sequence) in some {
             columns.push(id, sequence);
         }
-        builder.take(columns).expect("rows");
+        builder.take(&columns).expect("rows");
     }
     builder
 }
@@ -66,7 +66,7 @@ fn json_of(rows: &[Row]) -> Vec<u8> {
     let index = open(&index_of(rows)).expect("an index");
     let mut bytes = Vec::new();
     let mut writer = JsonWriter::new(&mut bytes, &facts(), index.len(), index.tokens()).expect("a writer");
-    index.pass(|rows| writer.take(&rows)).expect("rows");
+    index.pass(|rows| writer.take(rows)).expect("rows");
     writer.finish().expect("an end");
     bytes
 }
@@ -143,7 +143,7 @@ proptest! {
         let mut sorted = rows.clone();
         sorted.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.length));
         let mut found = Vec::new();
-        by_length(&[index.lengths()], &std::env::temp_dir(), |rows| index.rows_of(rows), |rows| {
+        by_length(&[index.lengths()], &std::env::temp_dir(), |wanted, rows| index.read(wanted, rows), |rows| {
             let text = |id: &[u8]| String::from_utf8(id.to_vec()).expect("text");
             found.extend(rows.iter().map(|(id, sequence)| (text(id), sequence)));
             Ok(())

@@ -1,15 +1,19 @@
 //! Writing an index: rows collected in the order they come in, in bounded memory.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use arrow_schema::{Field, Schema};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::{FastaFile, KIND, Listed, Sequence, VERSION, fields};
+use super::{
+    BUFFERS, BYTE_OFFSET, CHECK, FILE, FastaFile, ID_BYTES, ID_CHECK, ID_ENDS, KIND, LENGTH, Listed, ROW, Sequence,
+    VERSION, fields,
+};
 use crate::error::{Error, Result};
-use crate::index::columns::{Column, sealed, write};
+use crate::index::columns::{Column, Placed, sealed, write};
 use crate::index::lookup::hash_name;
 use crate::io::Fingerprint;
 use crate::io::spool::Spool;
@@ -32,31 +36,43 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Room for so many rows.
-    #[must_use]
-    pub fn with_capacity(rows: usize) -> Self {
-        Self {
-            id_lengths: Vec::with_capacity(rows),
-            id_bytes: Vec::with_capacity(16 * rows),
-            length: Vec::with_capacity(rows),
-            file: Vec::with_capacity(rows),
-            row: Vec::with_capacity(rows),
-            byte_offset: Vec::with_capacity(rows),
-            check: Vec::with_capacity(rows),
-            id_check: Vec::with_capacity(rows),
+    /// Makes room for so many more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        for column in [&mut self.id_lengths, &mut self.length, &mut self.row, &mut self.byte_offset] {
+            column.reserve(rows);
         }
+        for column in [&mut self.file, &mut self.check, &mut self.id_check] {
+            column.reserve(rows);
+        }
+        self.id_bytes.reserve(16 * rows);
     }
 
     /// Adds a row.
     pub fn push(&mut self, id: &str, sequence: &Sequence) {
+        self.push_checked(id.as_bytes(), hash_name(id.as_bytes()) as u32, sequence);
+    }
+
+    /// Adds a row whose id has this checksum, which another index has.
+    pub(crate) fn push_checked(&mut self, id: &[u8], id_check: u32, sequence: &Sequence) {
         self.id_lengths.push(id.len() as u64);
-        self.id_bytes.extend_from_slice(id.as_bytes());
+        self.id_bytes.extend_from_slice(id);
         self.length.push(sequence.length);
         self.file.push(sequence.file);
         self.row.push(sequence.row);
         self.byte_offset.push(sequence.byte_offset);
         self.check.push(sequence.check());
-        self.id_check.push(hash_name(id.as_bytes()) as u32);
+        self.id_check.push(id_check);
+    }
+
+    /// Takes all rows out. Their memory stays, for others.
+    pub fn clear(&mut self) {
+        for column in [&mut self.id_lengths, &mut self.length, &mut self.row, &mut self.byte_offset] {
+            column.clear();
+        }
+        for column in [&mut self.file, &mut self.check, &mut self.id_check] {
+            column.clear();
+        }
+        self.id_bytes.clear();
     }
 
     /// How many there are.
@@ -83,6 +99,17 @@ impl Rows {
     }
 }
 
+/// How many rows there are, and how large they are in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows.
+    pub rows: u64,
+    /// The sum of their lengths.
+    pub tokens: u64,
+    /// Bytes of their ids.
+    pub id_bytes: u64,
+}
+
 /// What an index says beside its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
@@ -94,16 +121,37 @@ pub struct Facts {
     pub json: Option<Fingerprint>,
 }
 
+/// Where a builder puts the bytes of its columns.
+pub trait Buffers {
+    /// Adds bytes to a buffer, after those it has.
+    fn append(&mut self, buffer: usize, bytes: &[u8]) -> Result<()>;
+}
+
+/// Buffers of any size: in memory, and in unnamed files when they are large.
+pub struct Spools([Spool; BUFFERS]);
+
+impl Buffers for Spools {
+    fn append(&mut self, buffer: usize, bytes: &[u8]) -> Result<()> {
+        Ok(self.0[buffer].append(bytes)?)
+    }
+}
+
+impl Buffers for Placed {
+    fn append(&mut self, buffer: usize, bytes: &[u8]) -> Result<()> {
+        Self::append(self, buffer, bytes)
+    }
+}
+
 /// Collects rows in bounded memory and writes them as an index.
-pub struct Builder<'a> {
+pub struct Builder<'a, B = Spools> {
     beat: Beat<'a>,
-    id_ends: Spool,
-    id_bytes: Spool,
-    numbers: [Spool; 3],
-    small: [Spool; 3],
+    buffers: B,
+    /// Where the ids of the rows that are being taken end.
+    ends: Vec<u64>,
     hashes: [Xxh3; 5],
     rows: u64,
     tokens: u64,
+    id_bytes: u64,
     last: u64,
     descending: bool,
 }
@@ -111,80 +159,17 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// A builder that spills to unnamed files in `folder`; `total` is what its watcher is told to be done.
     pub fn new(folder: &Path, watch: &'a dyn Watch, total: u64) -> Result<Self> {
-        let spool = || Spool::new(folder, COLUMN_IN_MEMORY);
-        let mut builder = Self {
-            beat: Beat::new(watch, total),
-            id_ends: spool(),
-            id_bytes: spool(),
-            numbers: [spool(), spool(), spool()],
-            small: [spool(), spool(), spool()],
-            hashes: std::array::from_fn(|_| Xxh3::new()),
-            rows: 0,
-            tokens: 0,
-            last: u64::MAX,
-            descending: true,
-        };
-        builder.id_ends.append(&0_u64.to_le_bytes())?;
-        builder.hashes[4].update(&0_u64.to_le_bytes());
-        Ok(builder)
-    }
-
-    /// Adds rows after those it has.
-    pub fn take(&mut self, mut rows: Rows) -> Result<()> {
-        let mut end = self.id_bytes.len();
-        for length in &mut rows.id_lengths {
-            end += *length;
-            *length = end;
-        }
-        for &length in &rows.length {
-            self.descending &= length <= self.last;
-            self.last = length;
-            self.tokens = self.tokens.checked_add(length).ok_or_else(too_long)?;
-        }
-        self.rows += rows.len() as u64;
-        let numbers: [&[u8]; 3] =
-            [&rows.length, &rows.byte_offset, &rows.row].map(|column| bytemuck::cast_slice(column));
-        for (spool, column) in self.numbers.iter_mut().zip(numbers) {
-            spool.append(column)?;
-        }
-        for (spool, column) in self.small.iter_mut().zip([&rows.file, &rows.check, &rows.id_check]) {
-            spool.append(bytemuck::cast_slice(column))?;
-        }
-        let ends: &[u8] = bytemuck::cast_slice(&rows.id_lengths);
-        self.id_ends.append(ends)?;
-        self.id_bytes.append(&rows.id_bytes)?;
-        let hashed = [numbers[0], bytemuck::cast_slice(&rows.file), numbers[1], &rows.id_bytes, ends];
-        self.hashes.iter_mut().zip(hashed).for_each(|(hash, bytes)| hash.update(bytes));
-        self.beat.go_on()
-    }
-
-    /// How many rows it has.
-    #[must_use]
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// The sum of their lengths.
-    #[must_use]
-    pub fn tokens(&self) -> u64 {
-        self.tokens
-    }
-
-    /// Whether no row is longer than the one before it.
-    #[must_use]
-    pub fn is_descending(&self) -> bool {
-        self.descending
+        let spools = Spools(std::array::from_fn(|_| Spool::new(folder, COLUMN_IN_MEMORY)));
+        Self::with(spools, Beat::new(watch, total))
     }
 
     /// Writes the index to `out`.
     pub fn finish(self, facts: &Facts, out: &mut impl Write) -> Result<()> {
-        let digests = self.hashes.each_ref().map(Xxh3::digest);
-        let metadata = metadata(facts, self.rows, self.tokens, &digests)?;
-        let fields = fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec();
-        let schema = Schema::new_with_metadata(fields, metadata);
-        let Self { mut beat, numbers: [length, byte_offset, row], small: [file, check, id_check], rows, .. } = self;
+        let schema = schema(facts, self.counts(), &self.digests())?;
+        let Self { mut beat, rows, buffers: Spools(spools), .. } = self;
+        let [id_ends, id_bytes, length, file, row, byte_offset, check, id_check] = spools;
         let mut columns = [
-            Column::Text(self.id_ends, self.id_bytes),
+            Column::Text(id_ends, id_bytes),
             Column::Numbers(length),
             Column::Numbers(file),
             Column::Numbers(row),
@@ -193,6 +178,81 @@ impl<'a> Builder<'a> {
             Column::Numbers(id_check),
         ];
         write(out, &schema, rows, &mut columns, || beat.go_on())
+    }
+}
+
+impl<'a> Builder<'a, Placed> {
+    /// A builder of rows that were counted before: they are written once, to their places in an empty file.
+    pub fn in_place(file: File, facts: &Facts, counts: Counts, watch: &'a dyn Watch) -> Result<Self> {
+        let schema = schema(facts, counts, &[0; 5])?;
+        Self::with(Placed::new(file, &schema, counts.rows, counts.id_bytes), Beat::new(watch, 0))
+    }
+
+    /// Completes the index in its file. `facts` are those that the builder was made with.
+    pub fn finish(self, facts: &Facts) -> Result<()> {
+        let schema = schema(facts, self.counts(), &self.digests())?;
+        self.buffers.finish(&schema)
+    }
+}
+
+impl<'a, B: Buffers> Builder<'a, B> {
+    fn with(mut buffers: B, beat: Beat<'a>) -> Result<Self> {
+        let mut hashes: [Xxh3; 5] = std::array::from_fn(|_| Xxh3::new());
+        let first = 0_u64.to_le_bytes();
+        buffers.append(ID_ENDS, &first)?;
+        hashes[4].update(&first);
+        let (rows, tokens, id_bytes) = (0, 0, 0);
+        Ok(Self { beat, buffers, ends: Vec::new(), hashes, rows, tokens, id_bytes, last: u64::MAX, descending: true })
+    }
+
+    /// Adds rows after those it has.
+    pub fn take(&mut self, rows: &Rows) -> Result<()> {
+        self.ends.clear();
+        for &length in &rows.id_lengths {
+            self.id_bytes += length;
+            self.ends.push(self.id_bytes);
+        }
+        for &length in &rows.length {
+            self.descending &= length <= self.last;
+            self.last = length;
+            self.tokens = self.tokens.checked_add(length).ok_or_else(too_long)?;
+        }
+        self.rows += rows.len() as u64;
+        let [ends, length, row, byte_offset]: [&[u8]; 4] =
+            [&self.ends, &rows.length, &rows.row, &rows.byte_offset].map(|column| bytemuck::cast_slice(column));
+        let [file, check, id_check]: [&[u8]; 3] =
+            [&rows.file, &rows.check, &rows.id_check].map(|column| bytemuck::cast_slice(column));
+        for (buffer, bytes) in [
+            (ID_ENDS, ends),
+            (ID_BYTES, &rows.id_bytes[..]),
+            (LENGTH, length),
+            (FILE, file),
+            (ROW, row),
+            (BYTE_OFFSET, byte_offset),
+            (CHECK, check),
+            (ID_CHECK, id_check),
+        ] {
+            self.buffers.append(buffer, bytes)?;
+        }
+        let hashed = [length, file, byte_offset, &rows.id_bytes, ends];
+        self.hashes.iter_mut().zip(hashed).for_each(|(hash, bytes)| hash.update(bytes));
+        self.beat.go_on()
+    }
+
+    /// How many rows it has, and how large they are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts { rows: self.rows, tokens: self.tokens, id_bytes: self.id_bytes }
+    }
+
+    /// Whether no row is longer than the one before it.
+    #[must_use]
+    pub fn is_descending(&self) -> bool {
+        self.descending
+    }
+
+    fn digests(&self) -> [u64; 5] {
+        self.hashes.each_ref().map(Xxh3::digest)
     }
 }
 
@@ -206,7 +266,13 @@ pub(super) fn fingerprint(rows: u64, digests: &[u64; 5]) -> u64 {
     xxh3_64(bytemuck::cast_slice(&[rows, length, file, byte_offset, ids, ends]))
 }
 
-fn metadata(facts: &Facts, rows: u64, tokens: u64, digests: &[u64; 5]) -> Result<HashMap<String, String>> {
+fn schema(facts: &Facts, counts: Counts, digests: &[u64; 5]) -> Result<Schema> {
+    let fields = fields().map(|(name, kind)| Field::new(name, kind, false)).to_vec();
+    Ok(Schema::new_with_metadata(fields, metadata(facts, counts, digests)?))
+}
+
+fn metadata(facts: &Facts, counts: Counts, digests: &[u64; 5]) -> Result<HashMap<String, String>> {
+    let Counts { rows, tokens, .. } = counts;
     let listed: Vec<Listed> = facts.files.iter().map(Listed::from).collect();
     let files = serde_json::to_string(&listed).map_err(|e| Error::Mismatch(format!("files can't be listed: {e}")))?;
     let mut pairs = vec![

@@ -96,7 +96,7 @@ pub struct Read {
 }
 
 /// Reads JSON and hands over its entries in their order, some at a time. Which file is which number is known at the end.
-pub fn read(bytes: &[u8], take: &mut dyn FnMut(Rows) -> Result<()>) -> Result<Read> {
+pub fn read(bytes: &[u8], take: &mut dyn FnMut(&Rows) -> Result<()>) -> Result<Read> {
     let mut reading = Reading { take, paths: Vec::new(), numbers: HashMap::new(), failed: None };
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read = Document(&mut reading).deserialize(&mut json).and_then(|head| json.end().map(|()| head));
@@ -145,7 +145,7 @@ fn files(paths: Vec<String>, head: &Head) -> Result<Vec<FastaFile>> {
 
 /// What is kept while a file is read.
 struct Reading<'a> {
-    take: &'a mut dyn FnMut(Rows) -> Result<()>,
+    take: &'a mut dyn FnMut(&Rows) -> Result<()>,
     paths: Vec<String>,
     numbers: HashMap<String, u32>,
     /// Why rows could not be taken: not the file's fault.
@@ -165,7 +165,9 @@ impl Reading<'_> {
     }
 
     fn hand_over<E: de::Error>(&mut self, rows: &mut Rows) -> Result<(), E> {
-        (self.take)(std::mem::take(rows)).map_err(|error| {
+        let taken = (self.take)(rows);
+        rows.clear();
+        taken.map_err(|error| {
             self.failed = Some(error);
             E::custom("stopped")
         })

@@ -8,9 +8,11 @@ pub mod builder;
 pub mod json;
 pub mod order;
 pub mod reader;
+mod turns;
 
-pub use builder::{Builder, Facts, Rows};
+pub use builder::{Builder, Counts, Facts, Rows};
 pub use reader::Sequences;
+pub(crate) use turns::Turns;
 
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,7 @@ const ROW: usize = 4;
 const BYTE_OFFSET: usize = 5;
 const CHECK: usize = 6;
 const ID_CHECK: usize = 7;
+const BUFFERS: usize = 8;
 
 fn fields() -> [(&'static str, DataType); 7] {
     [

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rayon::prelude::*;
-
+use super::Turns;
 use super::builder::Rows;
-use super::reader::{TAKEN, Turns};
+use super::reader::TAKEN;
 use crate::error::Result;
 use crate::index::lookup::{Hashed, Sorter};
 
@@ -58,8 +57,8 @@ impl Places {
 pub fn by_length(
     lengths: &[&[u64]],
     folder: &Path,
-    read: impl Fn(&[u64]) -> Result<Rows> + Sync,
-    mut take: impl FnMut(Rows) -> Result<()>,
+    read: impl Fn(&[u64], &mut Rows) -> Result<()> + Sync,
+    mut take: impl FnMut(&Rows) -> Result<()>,
 ) -> Result<()> {
     let mut places = Places::of(lengths.iter().copied().flatten());
     let mut sorter = Sorter::<Placed>::new(folder);
@@ -71,8 +70,9 @@ pub fn by_length(
     }
     let mut turns = Turns::default();
     sorter.finish(|placed| {
-        let read = |some: &[Placed]| read(&some.iter().map(|placed| placed.row).collect::<Vec<_>>());
-        turns.next(|| placed.par_chunks(TAKEN as usize).map(read).collect(), &mut take)
+        let rows: Vec<u64> = placed.iter().map(|placed| placed.row).collect();
+        let parts: Vec<&[u64]> = rows.chunks(TAKEN as usize).collect();
+        turns.next(&parts, |part, rows| read(part, rows), &mut take)
     })?;
     turns.end(take)
 }

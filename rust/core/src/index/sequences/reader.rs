@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::builder::{Facts, Rows, fingerprint};
 use super::{
-    BYTE_OFFSET, CHECK, FILE, FastaFile, ID_BYTES, ID_CHECK, ID_ENDS, KIND, LENGTH, Listed, ROW, Sequence, VERSION,
-    fields,
+    BYTE_OFFSET, CHECK, Counts, FILE, FastaFile, ID_BYTES, ID_CHECK, ID_ENDS, KIND, LENGTH, Listed, ROW, Sequence,
+    Turns, VERSION, fields,
 };
 use crate::error::{Error, Place, Result};
 use crate::index::columns::Columns;
@@ -82,6 +82,12 @@ impl Sequences {
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.tokens
+    }
+
+    /// How many rows there are, and how large they are in all.
+    pub fn counts(&self) -> Result<Counts> {
+        let id_bytes = self.looked_up().ids.bytes().ok_or_else(|| damaged(self.len().saturating_sub(1)))?;
+        Ok(Counts { rows: self.len(), tokens: self.tokens, id_bytes })
     }
 
     /// The same for the same sequences in the same order, whatever their files are called and however it is stored.
@@ -179,10 +185,10 @@ impl Sequences {
         self.looked_up().id(row)
     }
 
-    /// Some rows, in the order asked.
-    pub fn rows_of(&self, wanted: &[u64]) -> Result<Rows> {
+    /// Adds some rows to `found`, in the order asked.
+    pub fn read(&self, wanted: &[u64], found: &mut Rows) -> Result<()> {
         let columns = self.looked_up();
-        let mut found = Rows::with_capacity(wanted.len());
+        found.reserve(wanted.len());
         for (k, &row) in wanted.iter().enumerate() {
             if let Some(&later) = wanted.get(k + AHEAD) {
                 columns.prefetch(later);
@@ -190,18 +196,19 @@ impl Sequences {
             if let Some(&soon) = wanted.get(k + AHEAD / 2) {
                 columns.ids.prefetch(soon);
             }
-            found.push(columns.id(row)?, &columns.sequence(row)?);
+            let (id, check) = columns.checked_id(row)?;
+            found.push_checked(id.as_bytes(), check, &columns.sequence(row)?);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Hands over all rows in order, some at a time; they are read by several threads.
-    pub fn pass(&self, mut take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+    pub fn pass(&self, mut take: impl FnMut(&Rows) -> Result<()>) -> Result<()> {
         let mut turns = Turns::default();
         for from in (0..self.len()).step_by(AT_ONCE as usize) {
             let starts: Vec<u64> = (from..self.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
-            let read = |&start: &u64| self.rows_of(&(start..self.len().min(start + TAKEN)).collect::<Vec<_>>());
-            turns.next(|| starts.par_iter().map(read).collect(), &mut take)?;
+            let some = |start: u64| (start..self.len().min(start + TAKEN)).collect::<Vec<u64>>();
+            turns.next(&starts, |&start, rows| self.read(&some(start), rows), &mut take)?;
         }
         turns.end(take)
     }
@@ -254,30 +261,6 @@ impl Sequences {
     }
 }
 
-/// Rows that are read by the pool while those before them are taken by the calling thread.
-#[derive(Default)]
-pub(super) struct Turns {
-    waiting: Vec<Rows>,
-}
-
-impl Turns {
-    pub fn next(
-        &mut self,
-        read: impl FnOnce() -> Result<Vec<Rows>> + Send,
-        take: &mut impl FnMut(Rows) -> Result<()>,
-    ) -> Result<()> {
-        let before = std::mem::take(&mut self.waiting);
-        let (found, taken) = threads::in_pool_and_here(read, || before.into_iter().try_for_each(take))?;
-        taken?;
-        self.waiting = found?;
-        Ok(())
-    }
-
-    pub fn end(self, take: impl FnMut(Rows) -> Result<()>) -> Result<()> {
-        self.waiting.into_iter().try_for_each(take)
-    }
-}
-
 /// The columns of an index.
 #[derive(Clone, Copy)]
 pub(super) struct LookedUp<'a> {
@@ -312,8 +295,14 @@ impl<'a> LookedUp<'a> {
 
     #[inline]
     fn id(&self, row: u64) -> Result<&'a str> {
+        self.checked_id(row).map(|(id, _)| id)
+    }
+
+    /// The id of a row and its checksum.
+    #[inline]
+    fn checked_id(&self, row: u64) -> Result<(&'a str, u32)> {
         let missing = || if row < self.length.len() as u64 { damaged(row) } else { self.out_of_range(row) };
-        self.ids.get(row).ok_or_else(missing)
+        self.ids.checked(row).ok_or_else(missing)
     }
 
     /// Says that a row will be wanted shortly. Rows by length lie far apart: waiting for each takes longer than reading it.

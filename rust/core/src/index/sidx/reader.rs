@@ -166,6 +166,11 @@ impl Sidx {
         }
     }
 
+    /// Bytes of all ids.
+    pub fn id_bytes(&self) -> Result<u64> {
+        self.ids().bytes().ok_or_else(|| damaged(self.len().saturating_sub(1)))
+    }
+
     /// The ids, looked up once for many rows.
     #[inline]
     #[must_use]
@@ -256,13 +261,19 @@ impl Sidx {
         found.into_iter().take(count).map(|(_, id)| id.to_owned()).collect()
     }
 
+    /// Compares some rows and their ids with their checksums.
+    pub fn check_rows(&self, mut rows: std::ops::Range<u64>) -> Result<()> {
+        let (entries, ids) = (self.entries(), self.ids());
+        rows.try_for_each(|row| {
+            entries.get(row)?;
+            ids.get(row).map(drop).ok_or_else(|| damaged(row))
+        })
+    }
+
     /// Reads every row and compares all checksums and the lookup: for `seekset index --verify`.
     pub fn verify(&self) -> Result<()> {
-        for row in 0..self.len() {
-            self.entry(row)?;
-            self.id(row)?;
-            self.check_slot(row as usize)?;
-        }
+        self.check_rows(0..self.len())?;
+        (0..self.len()).try_for_each(|row| self.check_slot(row as usize))?;
         self.checked_lengths()?;
         Ok(())
     }
@@ -306,6 +317,23 @@ impl<'a> Entries<'a> {
             line_bytes: *self.line_bytes.get(row)?,
         };
         Some((entry, *self.check.get(row)?))
+    }
+
+    /// The length of record `row` and where its `>` stands, as they lie there, for those who have compared them before.
+    #[inline]
+    #[must_use]
+    pub fn unchecked_start(&self, row: u64) -> Option<(u64, u64)> {
+        let row = usize::try_from(row).ok()?;
+        Some((*self.length.get(row)?, *self.header_offset.get(row)?))
+    }
+
+    /// Says that [`Entries::unchecked_start`] will be called for a row.
+    #[inline]
+    pub fn prefetch_start(&self, row: u64) {
+        let Ok(row) = usize::try_from(row) else { return };
+        for column in [self.length, self.header_offset] {
+            prefetch(column.get(row..=row).unwrap_or(&[]));
+        }
     }
 
     /// Says that the entry of a row will be wanted shortly.

@@ -1,223 +1,31 @@
-//! Columns in an Arrow IPC file: written as a stream, read in place.
+//! Columns in an Arrow IPC file: written as a stream, or each at its place; read in place.
 //!
 //! The container is Arrow's, so that pyarrow, polars and duckdb open an index as it is. Two things are done here rather
-//! than by arrow-rs: a batch is written from spools without ever being in memory as a whole, and a file is opened in
+//! than by arrow-rs: a batch is written without ever being in memory as a whole, and a file is opened in
 //! constant time over a mapping, with every access checked, because arrow-rs either validates all of a file or trusts it.
 
+mod column;
+mod placed;
+
+pub use column::{Column, write};
+pub use placed::Placed;
+
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use arrow_ipc::convert::IpcSchemaEncoder;
-use arrow_ipc::{
-    Block, Buffer, FieldNode, Footer, FooterBuilder, Message, MessageBuilder, MessageHeader, MetadataVersion,
-    RecordBatchBuilder,
-};
+use arrow_ipc::{Block, Footer, Message};
 use arrow_schema::{DataType, Schema};
-use flatbuffers::FlatBufferBuilder;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result};
 use crate::io::Store;
 use crate::io::mapped::Mapped;
-use crate::io::spool::Spool;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
-const CONTINUATION: [u8; 4] = [0xff; 4];
 /// What stands after the last message: a continuation without a message.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 const ALIGN: u64 = 64;
-
-/// The buffers of one column, under way to a file.
-#[derive(Debug)]
-pub enum Column<'a> {
-    /// Numbers of one width.
-    Numbers(Spool),
-    /// Text: where each value ends (starting with a 0), and the bytes.
-    Text(Spool, Spool),
-    /// Lists of numbers: where each list ends (starting with a 0), and the numbers.
-    Lists(Spool, Spool, usize),
-    /// Numbers of one width that are in memory as a whole.
-    HeldNumbers(&'a [u8]),
-    /// Lists of numbers that are in memory as a whole.
-    HeldLists(&'a [u8], &'a [u8], usize),
-}
-
-/// What goes into a file as it is.
-enum Part<'a> {
-    Spooled(&'a mut Spool),
-    Held(&'a [u8]),
-}
-
-impl Part<'_> {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Spooled(spool) => spool.len(),
-            Self::Held(bytes) => bytes.len() as u64,
-        }
-    }
-
-    fn copy_to(self, out: &mut impl Write, go_on: impl FnMut() -> Result<()>) -> Result<()> {
-        match self {
-            Self::Spooled(spool) => spool.copy_to(out, go_on),
-            Self::Held(bytes) => Ok(out.write_all(bytes)?),
-        }
-    }
-}
-
-impl Column<'_> {
-    /// The column's buffers; `None` is the validity bitmap, which is left out because nothing is null.
-    fn buffers(&mut self) -> Vec<Option<Part<'_>>> {
-        use Part::{Held, Spooled};
-        match self {
-            Self::Numbers(values) => vec![None, Some(Spooled(values))],
-            Self::Text(ends, bytes) => vec![None, Some(Spooled(ends)), Some(Spooled(bytes))],
-            Self::Lists(ends, values, _) => vec![None, Some(Spooled(ends)), None, Some(Spooled(values))],
-            Self::HeldNumbers(values) => vec![None, Some(Held(values))],
-            Self::HeldLists(ends, values, _) => vec![None, Some(Held(ends)), None, Some(Held(values))],
-        }
-    }
-
-    fn nodes(&self, rows: u64) -> Vec<FieldNode> {
-        let node = |n: u64| FieldNode::new(n as i64, 0);
-        match self {
-            Self::Numbers(_) | Self::Text(..) | Self::HeldNumbers(_) => vec![node(rows)],
-            Self::Lists(_, values, width) => vec![node(rows), node(values.len() / *width as u64)],
-            Self::HeldLists(_, values, width) => vec![node(rows), node((values.len() / width) as u64)],
-        }
-    }
-}
-
-fn padded(len: u64) -> u64 {
-    len.next_multiple_of(ALIGN)
-}
-
-/// Counts what it passes on, so that offsets in the footer need no seek.
-struct Counted<'a, W> {
-    out: &'a mut W,
-    at: u64,
-}
-
-impl<W: Write> Write for Counted<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.at += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl<W: Write> Counted<'_, W> {
-    fn pad_to(&mut self, at: u64) -> io::Result<()> {
-        io::copy(&mut io::Read::take(io::repeat(0), at - self.at), self)?;
-        Ok(())
-    }
-
-    /// Writes an encapsulated message and pads so that what follows is aligned. Returns the bytes it took.
-    fn message(&mut self, flatbuffer: &[u8]) -> io::Result<i32> {
-        let start = self.at;
-        let end = padded(start + 8 + flatbuffer.len() as u64);
-        self.write_all(&CONTINUATION)?;
-        self.write_all(&((end - start - 8) as i32).to_le_bytes())?;
-        self.write_all(flatbuffer)?;
-        self.pad_to(end)?;
-        Ok((end - start) as i32)
-    }
-}
-
-/// Writes one batch of `rows` rows as an Arrow IPC file, and asks `go_on` now and then.
-pub fn write(
-    out: &mut impl Write,
-    schema: &Schema,
-    rows: u64,
-    columns: &mut [Column<'_>],
-    mut go_on: impl FnMut() -> Result<()>,
-) -> Result<()> {
-    let mut out = Counted { out, at: 0 };
-    out.write_all(MAGIC)?;
-    out.pad_to(8)?;
-    out.message(&schema_message(schema))?;
-    let batch = batch_message(rows, columns);
-    let start = out.at;
-    let metadata = out.message(&batch.message)?;
-    for part in columns.iter_mut().flat_map(Column::buffers).flatten() {
-        let end = padded(out.at + part.len());
-        part.copy_to(&mut out, &mut go_on)?;
-        go_on()?;
-        out.pad_to(end)?;
-    }
-    out.write_all(&END)?;
-    let footer = footer(schema, Block::new(start as i64, metadata, batch.body as i64));
-    out.write_all(&footer)?;
-    out.write_all(&(footer.len() as i32).to_le_bytes())?;
-    out.write_all(MAGIC)?;
-    Ok(())
-}
-
-fn schema_message(schema: &Schema) -> Vec<u8> {
-    let mut fbb = FlatBufferBuilder::new();
-    let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
-    let mut message = MessageBuilder::new(&mut fbb);
-    message.add_version(MetadataVersion::V5);
-    message.add_header_type(MessageHeader::Schema);
-    message.add_bodyLength(0);
-    message.add_header(schema.as_union_value());
-    let root = message.finish();
-    fbb.finish(root, None);
-    fbb.finished_data().to_vec()
-}
-
-struct BatchMessage {
-    message: Vec<u8>,
-    body: u64,
-}
-
-fn batch_message(rows: u64, columns: &mut [Column<'_>]) -> BatchMessage {
-    let nodes: Vec<FieldNode> = columns.iter().flat_map(|c| c.nodes(rows)).collect();
-    let mut body = 0;
-    let buffers: Vec<Buffer> = columns
-        .iter_mut()
-        .flat_map(Column::buffers)
-        .map(|part| {
-            let len = part.map_or(0, |part| part.len());
-            let buffer = Buffer::new(body as i64, len as i64);
-            body += padded(len);
-            buffer
-        })
-        .collect();
-    let mut fbb = FlatBufferBuilder::new();
-    let (nodes, buffers) = (fbb.create_vector(&nodes), fbb.create_vector(&buffers));
-    let mut batch = RecordBatchBuilder::new(&mut fbb);
-    batch.add_length(rows as i64);
-    batch.add_nodes(nodes);
-    batch.add_buffers(buffers);
-    let batch = batch.finish();
-    let mut message = MessageBuilder::new(&mut fbb);
-    message.add_version(MetadataVersion::V5);
-    message.add_header_type(MessageHeader::RecordBatch);
-    message.add_bodyLength(body as i64);
-    message.add_header(batch.as_union_value());
-    let root = message.finish();
-    fbb.finish(root, None);
-    BatchMessage { message: fbb.finished_data().to_vec(), body }
-}
-
-fn footer(schema: &Schema, batch: Block) -> Vec<u8> {
-    let mut fbb = FlatBufferBuilder::new();
-    let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
-    let batches = fbb.create_vector(&[batch]);
-    let mut footer = FooterBuilder::new(&mut fbb);
-    footer.add_version(MetadataVersion::V5);
-    footer.add_schema(schema);
-    footer.add_recordBatches(batches);
-    let root = footer.finish();
-    fbb.finish(root, None);
-    fbb.finished_data().to_vec()
-}
 
 const SEAL: &str = "seekset.check";
 
@@ -496,6 +304,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::io::spool::Spool;
     use arrow_schema::Field;
 
     fn fields() -> [(&'static str, DataType); 3] {
