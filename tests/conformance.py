@@ -8,11 +8,14 @@ import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, product
+from types import MappingProxyType
 
+import pytest
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from seekset.datasets import Stream
+from seekset.errors import MismatchError
 from seekset.loading import ResumableBatchSampler
 from seekset.world import World
 
@@ -28,6 +31,8 @@ CHECKS = (
     "streams_resume_at_every_item",
     "samplers_resume_at_every_batch",
     "positions_can_be_given_where_loaders_run_ahead",
+    "samplers_refuse_states_of_another_order",
+    "stateful_loaders_bring_the_seed",
     "a_fresh_process_agrees",
 )
 
@@ -160,13 +165,20 @@ class StreamConformance:
 
 
 class Conformance(StreamConformance):
-    """The checks for one kind of map-style dataset: as a stream, and with samplers. `make()` makes it."""
+    """The checks for one kind of map-style dataset: as a stream, and with samplers. `make()` makes it.
+
+    It shuffles; `make(**unshuffled)` makes one that does not, and `make(seed=...)` one with another seed.
+    """
 
     styles = (True, False)
 
-    def data(self, epoch=0):
+    def __init__(self, make, key=as_is, unshuffled=MappingProxyType({"shuffle": False})):
+        super().__init__(make, key)
+        self.unshuffled = dict(unshuffled)
+
+    def data(self, epoch=0, **options):
         """A fresh dataset at an epoch."""
-        data = self.make()
+        data = self.make(**options)
         data.set_epoch(epoch)
         return data
 
@@ -247,10 +259,45 @@ class Conformance(StreamConformance):
         resumed.load_state_dict(sampler.state_dict(position=2))
         assert self.batches(self.loader(fresh, 2, sampler=resumed)) == whole[2:]
 
-    def stateful(self, workers, *, streamed, epoch=0):
+    def samplers_refuse_states_of_another_order(self):
+        """Before the first row, however often they are asked; and what is saved meanwhile is what was loaded."""
+        data, whole = self.make(), self.sampled_epochs(1)
+        sampler = _sampler(data)
+        _take(self.loader(data, 0, sampler=sampler), 1)
+        state = json.loads(json.dumps(sampler.state_dict()))
+        seed = data.state_dict()["seed"]
+        others = [({"seed": seed + 9}, f"seed was {seed} and is {seed + 9} here")]
+        others.append((self.unshuffled, "shuffle was True and is False here"))
+        for other, message in others:
+            fresh = self.make(**other)
+            resumed = _sampler(fresh)
+            resumed.load_state_dict(state)
+            assert resumed.state_dict() == state
+            for _ in range(2):
+                with pytest.raises(MismatchError, match=f"state mismatch: {message}"):
+                    next(iter(resumed))
+        # A seed may still come with the dataset's own state.
+        fresh = self.make(seed=seed + 9)
+        resumed = _sampler(fresh)
+        resumed.load_state_dict(state)
+        fresh.load_state_dict(data.state_dict())
+        assert self.batches(self.loader(fresh, 0, sampler=resumed)) == whole[1:]
+
+    def stateful_loaders_bring_the_seed(self):
+        """torchdata's loader loads the state of a dataset after that of its sampler: the seed is the state's."""
+        other = self.make().state_dict()["seed"] + 9
+        for streamed, workers in product(self.styles, (0, 2)):
+            whole = self.batches(self.stateful(workers, streamed=streamed))
+            loader = self.stateful(workers, streamed=streamed)
+            _take(loader, 1)
+            fresh = self.stateful(workers, streamed=streamed, seed=other)
+            fresh.load_state_dict(loader.state_dict())
+            assert self.batches(fresh) == whole[1:], f"{workers} workers, {'a stream' if streamed else 'a sampler'}"
+
+    def stateful(self, workers, *, streamed, epoch=0, **options):
+        data = self.data(epoch, **options)
         if streamed:
-            return super().stateful(workers, streamed=streamed, epoch=epoch)
-        data = self.data(epoch)
+            return self.loader(Stream(data), workers, StatefulDataLoader)
         return self.loader(data, workers, StatefulDataLoader, _sampler(data))
 
 

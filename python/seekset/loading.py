@@ -49,7 +49,7 @@ class _Resumable(HasEpoch, Sampler[_T]):
         self._share = Share(len(data), World(world.rank, world.size), even)
         setting |= {"rows": len(data), "world_size": world.size, "even": even}
         setting |= files_of(data)
-        self._position = Position(clock_of(data), setting)
+        self._position = Position(clock_of(data), setting, drawn=partial(drawn_of, data))
 
     def __len__(self) -> int:
         return self._count(self._share)
@@ -69,6 +69,8 @@ class _Resumable(HasEpoch, Sampler[_T]):
     def state_dict(self, position: int | None = None) -> dict[str, Any]:
         """The epoch and how much of it was handed out, as JSON has it; the same on all ranks.
 
+        It holds what the dataset's order is drawn from, its seed and whether it shuffles, as they are now.
+
         A ``DataLoader`` with workers asks for batches ahead of those it has delivered. ``torchdata``'s
         ``StatefulDataLoader`` knows about that; with any other, give the ``position``: how many you have received.
         """
@@ -77,7 +79,9 @@ class _Resumable(HasEpoch, Sampler[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one.
 
-        A state of other files, of another setting, or of a place that is none is a ``MismatchError``.
+        A state of other files, of another setting, or of a place that is none is a ``MismatchError``; one of a dataset
+        with another seed or shuffle is so when the first place is asked for: until then, the dataset's own state may
+        bring its seed.
         """
         self._position.load(state, len(self), self._count(self._share.longest))
 
@@ -270,6 +274,11 @@ def _as_it_is(batch: Any) -> Any:
 def files_of(data: object) -> dict[str, Any]:
     """What tells datasets of one length apart in a state, where they know it: the files they read."""
     return {"files": data.fingerprint} if hasattr(data, "fingerprint") else {}
+
+
+def drawn_of(data: object) -> dict[str, Any]:
+    """What a dataset's order is drawn from at this time, by name, where it says so."""
+    return dict(getattr(data, "drawn", {}))
 
 
 def clock_of(data: object) -> Clock:

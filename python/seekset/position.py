@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seekset.errors import MismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["VERSION", "Clock", "HasEpoch", "Position", "check_state"]
 
@@ -33,15 +36,27 @@ class Position:
         clock: What knows the epoch.
         setting: What must be the same where a state is loaded, by name.
         part: Where what a position stands for has parts, such as a chunk its records: what states call them.
+        drawn: What must be the same, too, but may still come with the state of a dataset, such as its seed: asked for
+            when a state is taken, and compared when an iteration begins.
     """
 
-    def __init__(self, clock: Clock, setting: dict[str, Any], *, part: str | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        setting: dict[str, Any],
+        *,
+        part: str | None = None,
+        drawn: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
         self._clock = clock
         self._setting = setting
         self._part = part
+        self._drawn = drawn
         # Epoch, position, and parts at the position that were delivered.
         self._at = (clock.epoch, 0, 0)
         self._pending: tuple[int, int, int] | None = None
+        # What the pending state was drawn from.
+        self._drawn_then: dict[str, Any] = {}
 
     @property
     def epoch(self) -> int:
@@ -63,6 +78,7 @@ class Position:
         """Where to start: at what was loaded, else at 0."""
         start = parts = 0
         if self._pending is not None:
+            _check_same(self._drawn_then, self._drawn())
             (epoch, start, parts), self._pending = self._pending, None
             if start < length:
                 self._clock.set_epoch(epoch)
@@ -101,6 +117,8 @@ class Position:
             "position": position if given is None else given,
             **({} if self._part is None else {self._part: parts}),
             **self._setting,
+            # A state that was not begun stays as it was loaded: whether it fits has not been looked at yet.
+            **(self._drawn() if self._pending is None else self._drawn_then),
         }
 
     def load(self, state: dict[str, Any], length: int, longest: int, *, turn: bool = True) -> None:
@@ -113,6 +131,7 @@ class Position:
         if position > longest:
             raise MismatchError(f"state mismatch: position was {position}, but an epoch ends at {longest} here")
         parts = 0 if self._part is None else _count_in(state, self._part)
+        self._drawn_then = {name: state.get(name) for name in self._drawn()}
         self._pending = (epoch + 1, 0, 0) if turn and position >= length > 0 else (epoch, position, parts)
 
 
@@ -137,6 +156,10 @@ def check_state(state: Any, setting: dict[str, Any]) -> None:
         raise MismatchError(f"state mismatch: expected what state_dict gave, found {type(state).__name__}")
     if state.get("version") != VERSION:
         raise MismatchError(f"state mismatch: expected version {VERSION}, found {state.get('version')!r}")
+    _check_same(state, setting)
+
+
+def _check_same(state: dict[str, Any], setting: dict[str, Any]) -> None:
     for name, here in setting.items():
         if state.get(name) != here:
             raise MismatchError(f"state mismatch: {name} was {state.get(name)!r} and is {here!r} here")

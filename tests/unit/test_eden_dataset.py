@@ -431,8 +431,8 @@ def test_files_are_let_go_of(dbs, windows, run, tmp_path):
     assert printed.split() == ["True", "0", "True", "0"]
 
 
-def _make(dbs, windows):
-    return made(dbs, windows, rc_aug=True, shuffle=True, seed=3)
+def _make(dbs, windows, **options):
+    return made(dbs, windows, **{"rc_aug": True, "shuffle": True, "seed": 3, **options})
 
 
 def _key(found):

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import seekset
-from conformance import RANKS, WORKERS, Conformance
+from conformance import CHECKS, RANKS, WORKERS, Conformance
 from seekset.datasets import PackedDataset
 from seekset.errors import MismatchError, SeeksetWarning, StaleIndexError
 from seekset.ledger import Ledger
@@ -50,18 +50,15 @@ def rows_of(batch):
 
 @pytest.fixture
 def conformance(index):
-    return Conformance(partial(batches_of, index, seed=3), key=rows_of)
+    return Conformance(partial(batches_of, index, seed=3), key=rows_of, unshuffled={"seed": None})
 
 
 # --- the contract of all datasets -------------------------------------------------------------------------------------
 
 
-def test_every_batch_comes_once(conformance):
-    conformance.every_item_comes_once()
-
-
-def test_loaders_deliver_every_batch_once(conformance):
-    conformance.loaders_deliver_every_item_once()
+@pytest.mark.parametrize("check", CHECKS)
+def test_what_every_dataset_keeps(conformance, check):
+    getattr(conformance, check)()
 
 
 def test_orders_are_pure_functions_of_seed_and_epoch(conformance):
@@ -70,22 +67,6 @@ def test_orders_are_pure_functions_of_seed_and_epoch(conformance):
 
 def test_without_a_seed_the_order_is_the_plans(index):
     Conformance(partial(batches_of, index), rows_of).orders_are_pure_functions_of_seed_and_epoch(shuffled=False)
-
-
-def test_a_fresh_process_agrees(conformance):
-    conformance.a_fresh_process_agrees()
-
-
-def test_epochs_reach_persistent_workers(conformance):
-    conformance.epochs_reach_persistent_workers()
-
-
-def test_samplers_resume_at_every_batch(conformance):
-    conformance.samplers_resume_at_every_batch()
-
-
-def test_streams_resume_at_every_batch(conformance):
-    conformance.streams_resume_at_every_item()
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])

@@ -118,8 +118,8 @@ def _numbers(batch):
     return tuple(batch["windows"].tolist())
 
 
-def _batches(path):
-    return PackedWindowBatches(made(path, rc_aug=True), 30)
+def _batches(path, **options):
+    return PackedWindowBatches(made(path, rc_aug=True, **options), 30)
 
 
 @pytest.mark.parametrize("check", CHECKS)

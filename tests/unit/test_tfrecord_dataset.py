@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import seekset
-from conformance import BATCH, Conformance, in_a_list
+from conformance import BATCH, CHECKS, Conformance, in_a_list
 from frames import records
 from seekset.datasets import TFRecordDataset, TFRecordIterableDataset
 from seekset.errors import CorruptRecordError, FormatError, MismatchError
@@ -56,33 +56,13 @@ def damage(path, offset):
 # --- the contract of all datasets -------------------------------------------------------------------------------------
 
 
-def test_every_record_comes_once(conformance):
-    conformance.every_item_comes_once()
-
-
-def test_loaders_deliver_every_record_once(conformance):
-    conformance.loaders_deliver_every_item_once()
+@pytest.mark.parametrize("check", CHECKS)
+def test_what_every_dataset_keeps(conformance, check):
+    getattr(conformance, check)()
 
 
 def test_orders_are_pure_functions_of_seed_and_epoch(conformance):
     conformance.orders_are_pure_functions_of_seed_and_epoch(shuffled=True)
-
-
-def test_a_fresh_process_agrees(conformance):
-    conformance.a_fresh_process_agrees()
-
-
-def test_epochs_reach_persistent_workers(conformance):
-    conformance.epochs_reach_persistent_workers()
-
-
-def test_samplers_resume_at_every_batch(conformance):
-    conformance.samplers_resume_at_every_batch()
-    conformance.positions_can_be_given_where_loaders_run_ahead()
-
-
-def test_streams_resume_at_every_record(conformance):
-    conformance.streams_resume_at_every_item()
 
 
 @pytest.mark.parametrize("streamed", [True, False])

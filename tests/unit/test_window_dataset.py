@@ -210,8 +210,8 @@ def test_a_plain_pickle_reads_the_same(genome):
 # --- the contract ---
 
 
-def _make(path):
-    return WindowDataset(path, window=12, stride=7, rc_aug=True, seed=4)
+def _make(path, **options):
+    return WindowDataset(path, **{"window": 12, "stride": 7, "rc_aug": True, "seed": 4, **options})
 
 
 def _key(found):

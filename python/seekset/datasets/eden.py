@@ -191,9 +191,12 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         return self._fingerprint
 
     @property
-    def _setting(self) -> dict[str, Any]:
-        augmented = {"shuffle": self._order.shuffle, "rc_aug": self.rc_aug}
-        return {**augmented, "windows": len(self), "files": self.fingerprint}
+    def _rules(self) -> dict[str, Any]:
+        return {**super()._rules, "rc_aug": self.rc_aug}
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {"windows": len(self), "files": self.fingerprint}
 
     def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
         return self._items([row_number(place, len(self))])[0]

@@ -27,9 +27,24 @@ class Ordered:
         self._order.set_epoch(epoch)
 
     @property
+    def drawn(self) -> dict[str, Any]:
+        """What decides, with the epoch, which item stands at which place, by name: the seed is the one of now."""
+        return {**self._rules, "seed": self._order.seed}
+
+    @property
+    def _rules(self) -> dict[str, Any]:
+        """How items are drawn from the seed."""
+        return {"shuffle": self._order.shuffle}
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        """What is drawn from."""
+        raise NotImplementedError
+
+    @property
     def _setting(self) -> dict[str, Any]:
         """What must be the same where a state is loaded, by name."""
-        raise NotImplementedError
+        return {**self._rules, **self._content}
 
     def state_dict(self) -> dict[str, Any]:
         """Seed and epoch. The position is in the sampler: here, loaders would skip it twice."""

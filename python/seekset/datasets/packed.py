@@ -81,9 +81,12 @@ class PackedBatches(Ordered, Dataset[dict[str, Any]]):
         return f"index {self.plan.fingerprint}, plan {self.plan.digest}"
 
     @property
-    def _setting(self) -> dict[str, Any]:
-        order = {"shuffle": self._order.shuffle, "ranks": self._ranks, "repack": self._repack}
-        return {**order, "batches": len(self), "plan": self.fingerprint}
+    def _rules(self) -> dict[str, Any]:
+        return {**super()._rules, "ranks": self._ranks, "repack": self._repack}
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {"batches": len(self), "plan": self.fingerprint}
 
     def __getitem__(self, place: int) -> dict[str, Any]:
         refuse_cuda_in_worker()

@@ -88,9 +88,12 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
         return f"{self.windows.fingerprint}, {self.max_tokens}"
 
     @property
-    def _setting(self) -> dict[str, Any]:
-        augmented = {"shuffle": self._order.shuffle, "rc_aug": self.windows.rc_aug}
-        return {**augmented, "batches": len(self), "files": self.fingerprint}
+    def _rules(self) -> dict[str, Any]:
+        return {**super()._rules, "rc_aug": self.windows.rc_aug}
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {"batches": len(self), "files": self.fingerprint}
 
     def __getitem__(self, place: int) -> dict[str, Any]:
         return next(self.rows_at([row_number(place, len(self))]))

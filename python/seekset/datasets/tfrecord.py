@@ -104,8 +104,8 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         return super().state_dict()
 
     @property
-    def _setting(self) -> dict[str, Any]:
-        return {"shuffle": self._order.shuffle, "rows": len(self), "files": self._fingerprint}
+    def _content(self) -> dict[str, Any]:
+        return {"rows": len(self), "files": self._fingerprint}
 
     def __getitem__(self, place: int) -> Any:
         item = self._one(int(self._rows([row_number(place, len(self))])[0]))
