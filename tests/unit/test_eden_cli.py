@@ -18,9 +18,9 @@ GENOMES = b">P__x-A-1__c1 first\nACGTACGTAC\nGTNN\n>P__x-B__c1\nGG\n>P__x-A-1__c
 def cli(tmp_path):
     """`cli("build", "g.fa", ...)` runs `seekset eden` in tmp_path and gives what came out."""
 
-    def run(*words):
+    def run(*words, timeout=300):
         command = [sys.executable, "-m", "seekset", "eden", *map(str, words)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False)
 
     return run
 
@@ -200,7 +200,8 @@ def test_every_kind_of_fault_is_told_and_the_exit_code_is_1(cli, built, tmp_path
         "… and 3 more like these",
         "window 0: contig 'P__x-A-1__c1' has 14 letters, but its last window starts at letter 36",
         "window 2: contig 'P__x-A-1__c2' has 4 letters, which give 1 windows, but there are 2",
-        "window 3 is number 0 of contig 'P__x-A-1__c2', but stands after number 0",
+        "window 1: contig 'P__x-A-1__c1': expected its window number 1, found number 9",
+        "window 3: contig 'P__x-A-1__c2': expected its window number 1, found number 0",
         "distinct_sequences is 99, but there are 12",
     ):
         assert line in done.stdout.splitlines()
@@ -210,9 +211,54 @@ def test_every_kind_of_fault_is_told_and_the_exit_code_is_1(cli, built, tmp_path
         "missing contig": 8,
         "window beyond the end": 1,
         "other number of windows": 1,
-        "numbering": 1,
+        "numbering": 2,
         "metadata": 1,
     }
+
+
+METADATA = {"window_size": 6, "stride": 4}
+
+
+@pytest.mark.parametrize(
+    "rows, told",
+    [
+        ([("c1", -1), ("c1", 0), ("c1", 1)], ["window 0: contig 'c1': expected its window number 0, found number -1"]),
+        ([("c1", 1), ("c1", 0), ("c1", 2)], ["window 0: contig 'c1': expected its window number 0, found number 1"]),
+        ([("c1", 0), ("c1", 1), ("c1", 1)], ["window 2: contig 'c1': expected its window number 2, found number 1"]),
+        ([("c2", -1)], ["window 0: contig 'c2': expected its window number 0, found number -1"]),
+        (
+            [("c2", 0), ("c1", 0), ("c1", 1), ("c1", 2), ("c2", 0)],
+            ["contig 'c2': expected its 2 windows one after another, found them from window 0 to window 4"],
+        ),
+    ],
+)
+def test_the_windows_of_a_contig_are_numbered_from_0_on_each_once(cli, write, tmp_path, rows, told):
+    write(b">c1\nACGTACGTACGTAC\n>c2\nACGT\n", "g.fa")
+    cli("build", "g.fa", "-o", "dbs", "--sample", "S")
+    write_windows(tmp_path / "w.sqlite", rows, METADATA)
+    done = cli("validate", "dbs", "w.sqlite", "-q")
+    assert (done.returncode, done.stdout.splitlines()) == (1, told)
+
+
+def test_contigs_may_stand_in_any_order(cli, write, tmp_path):
+    write(b">c1\nACGTACGTACGTAC\n>c2\nACGT\n", "g.fa")
+    cli("build", "g.fa", "-o", "dbs", "--sample", "S")
+    write_windows(tmp_path / "w.sqlite", [("c2", 0), ("c1", 0), ("c1", 1), ("c1", 2)], METADATA)
+    assert cli("validate", "dbs", "w.sqlite").returncode == 0
+
+
+def test_a_locked_sample_is_waited_for_once(cli, write, tmp_path):
+    """Each wait is 5 s long: 40 of them would run into the timeout of this test."""
+    write(b"".join(b">P__x-A__c%d\nACGT\n" % number for number in range(40)), "g.fa")
+    cli("build", "g.fa", "-o", "dbs")
+    write_windows(tmp_path / "w.sqlite", [(f"P__x-A__c{number}", 0) for number in range(40)], METADATA)
+    writer = sqlite3.connect(tmp_path / "dbs/A/glm_dataset_A.sqlite", isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    done = cli("validate", "dbs", "w.sqlite", "--json", timeout=100)
+    writer.close()
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert (done.returncode, fault["kind"], fault["count"]) == (1, "unreadable", 40)
+    assert "the database is locked" in fault["first"][0]
 
 
 def test_a_damaged_sample_database_is_a_fault_of_its_contigs(cli, built, tmp_path):

@@ -133,6 +133,12 @@ impl EdenSequences {
         })
     }
 
+    /// Opens a database, if it is not open yet: an error tells what is wrong with all of it.
+    pub(super) fn open(&self, database: u32) -> Result<()> {
+        let path = self.path(database)?;
+        self.with_reader(|reader| reader.connection(database, path).map(drop))
+    }
+
     /// Calls `each` with the id and the length of every contig of a database, in the order of ids.
     pub fn each_contig(
         &self,

@@ -76,6 +76,8 @@ struct Run {
     first: i64,
     windows: u64,
     last: i64,
+    /// Whether they are numbered from 0 on, so far.
+    counted: bool,
 }
 
 /// Looks at every window of a database, and whether the contigs are there and long enough. Ids tell the sample, unless
@@ -88,42 +90,22 @@ pub fn validate(windows: &EdenWindows, sequences: &EdenSequences, watch: &dyn Wa
         rule,
         numbers: numbers(sequences),
         seen: vec![false; sequences.samples().len()],
+        unreadable: HashMap::new(),
+        run: None,
+        ascending: true,
         found: Validation::default(),
     };
     let mut beat = Beat::new(watch, total);
-    let mut run: Option<Run> = None;
     windows.each_window(|window, contig, k| {
-        let found = &mut validator.found;
-        if window != found.windows as i64 {
-            let expected = found.windows;
-            found.fault(Fault::Numbers, || format!("expected window {expected}, found window {window}"));
-        }
-        found.windows += 1;
-        match &mut run {
-            Some(run) if run.contig == contig => {
-                if k <= run.last {
-                    let last = run.last;
-                    found.fault(Fault::Numbers, || {
-                        format!("window {window} is number {k} of contig '{contig}', but stands after number {last}")
-                    });
-                }
-                run.windows += 1;
-                run.last = run.last.max(k);
-            }
-            _ => {
-                let next = Run { contig: contig.to_owned(), first: window, windows: 1, last: k };
-                if let Some(done) = run.replace(next) {
-                    validator.check(&done)?;
-                }
-            }
-        }
+        validator.meet(window, contig, k)?;
         if validator.found.windows.is_multiple_of(1024) {
             beat.tell(validator.found.windows.min(total))?;
         }
         Ok(())
     })?;
-    if let Some(done) = run {
-        validator.check(&done)?;
+    validator.end_run()?;
+    if !validator.ascending {
+        validator.scattered(windows, &mut beat)?;
     }
     validator.counts(windows)?;
     Ok(validator.found)
@@ -138,6 +120,11 @@ struct Validator<'a> {
     rule: WindowRule,
     numbers: HashMap<&'a str, u32>,
     seen: Vec<bool>,
+    /// Why nothing can be read from a sample, which is looked at once: a locked one is waited for.
+    unreadable: HashMap<u32, String>,
+    run: Option<Run>,
+    /// Whether ids ascend from contig to contig, so that none comes twice.
+    ascending: bool,
     found: Validation,
 }
 
@@ -145,6 +132,52 @@ impl Validator<'_> {
     fn database(&self, contig: &str) -> Option<u32> {
         let told = sample_of(contig).and_then(|sample| self.numbers.get(sample.as_str()).copied());
         told.or((self.sequences.samples().len() == 1).then_some(0))
+    }
+
+    /// The next window: its number, its contig, and which of the contig's windows it is.
+    fn meet(&mut self, window: i64, contig: &str, k: i64) -> Result<()> {
+        let expected = self.found.windows;
+        if window != expected as i64 {
+            self.found.fault(Fault::Numbers, || format!("expected window {expected}, found window {window}"));
+        }
+        self.found.windows += 1;
+        let mut run = match self.run.take() {
+            Some(run) if run.contig == contig => run,
+            done => {
+                self.ascending &= done.as_ref().is_none_or(|done| done.contig.as_str() < contig);
+                self.run = done;
+                self.end_run()?;
+                Run { contig: contig.to_owned(), first: window, windows: 0, last: k, counted: true }
+            }
+        };
+        // Told once for a contig: where one number is wrong, those after it mostly are.
+        if run.counted && k != run.windows as i64 {
+            run.counted = false;
+            let expected = run.windows;
+            self.found.fault(Fault::Numbers, || {
+                format!("window {window}: contig '{contig}': expected its window number {expected}, found number {k}")
+            });
+        }
+        run.windows += 1;
+        run.last = run.last.max(k);
+        self.run = Some(run);
+        Ok(())
+    }
+
+    fn end_run(&mut self) -> Result<()> {
+        self.run.take().map_or(Ok(()), |done| self.check(&done))
+    }
+
+    /// Contigs whose windows are not all together: each of their runs may be numbered well by itself.
+    fn scattered(&mut self, windows: &EdenWindows, beat: &mut Beat<'_>) -> Result<()> {
+        windows.each_contig(|contig, first, last, count| {
+            if last.checked_sub(first).is_none_or(|between| between >= count) {
+                self.found.fault(Fault::Numbers, || {
+                    format!("contig '{contig}': expected its {count} windows one after another, found them from window {first} to window {last}")
+                });
+            }
+            beat.go_on()
+        })
     }
 
     fn check(&mut self, run: &Run) -> Result<()> {
@@ -161,11 +194,8 @@ impl Validator<'_> {
             self.found.samples += 1;
         }
         let path = self.sequences.paths()[database as usize].display();
-        match self.sequences.length(database, contig) {
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => {
-                self.found.fault(Fault::Unreadable, || format!("window {window}: contig '{contig}': {error}"));
-            }
+        match self.length(database, contig)? {
+            Err(why) => self.found.fault(Fault::Unreadable, || format!("window {window}: contig '{contig}': {why}")),
             Ok(None) => {
                 self.found.fault(Fault::NoContig, || format!("window {window}: contig '{contig}' is not in {path}"));
             }
@@ -174,9 +204,28 @@ impl Validator<'_> {
         Ok(())
     }
 
+    /// The length of a contig, if there is one; or why it can't be read.
+    fn length(&mut self, database: u32, contig: &str) -> Result<Result<Option<u64>, String>> {
+        if let Some(why) = self.unreadable.get(&database) {
+            return Ok(Err(why.clone()));
+        }
+        match self.sequences.length(database, contig) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(error) => {
+                let why = error.to_string();
+                // What is wrong with one contig is told as damage to the format; everything else is about the file.
+                if !matches!(error, Error::Format { .. }) || self.sequences.open(database).is_err() {
+                    self.unreadable.insert(database, why.clone());
+                }
+                Ok(Err(why))
+            }
+            Ok(length) => Ok(Ok(length)),
+        }
+    }
+
     fn fits(&mut self, run: &Run, length: u64) {
         let (contig, window) = (&run.contig, run.first);
-        let start = u64::try_from(run.last).unwrap_or(u64::MAX).saturating_mul(self.rule.stride());
+        let start = u64::try_from(run.last).unwrap_or(0).saturating_mul(self.rule.stride());
         if start >= length && (start, length) != (0, 0) {
             self.found.fault(Fault::BeyondEnd, || {
                 format!("window {window}: contig '{contig}' has {length} letters, but its last window starts at letter {start}")

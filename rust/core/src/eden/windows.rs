@@ -216,6 +216,22 @@ impl EdenWindows {
         })
     }
 
+    /// Calls `each` with every contig, the numbers of its first and its last window, and how many it has.
+    pub(super) fn each_contig(&self, mut each: impl FnMut(&str, i64, i64, i64) -> Result<()>) -> Result<()> {
+        self.with(|connection| {
+            let query =
+                "SELECT sequence_id, min(window_idx), max(window_idx), count(*) FROM window_mappings GROUP BY 1";
+            let mut statement = connection.prepare(query).map_err(|e| self.told(e))?;
+            let mut rows = statement.query([]).map_err(|e| self.told(e))?;
+            while let Some(row) = rows.next().map_err(|e| self.told(e))? {
+                let number = |column: usize| row.get::<_, i64>(column).map_err(|e| self.told(e));
+                let id = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(|e| self.told(e))?;
+                each(id, number(1)?, number(2)?, number(3)?)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Closes the database. What is read afterwards opens it again.
     pub fn close(&self) {
         self.readers.clear();
