@@ -81,6 +81,7 @@ pub struct Mixing {
 #[pymethods]
 impl Mixing {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "keywords, in Python")]
     #[pyo3(signature = (sources, *, weights=None, pool_rows, threshold, open_shards=1, stop="all_exhausted", key=0))]
     fn new(
         py: Python<'_>,
@@ -271,9 +272,9 @@ pub fn pack_rows<'py>(
     for array in &arrays {
         let dtype = array.getattr("dtype")?;
         let width: usize = dtype.getattr("itemsize")?.extract()?;
-        let float = dtype.getattr("kind")?.extract::<String>()? == "f";
+        let is_float = dtype.getattr("kind")?.extract::<String>()? == "f";
         let size: usize = array.getattr("size")?.extract()?;
-        fields.push(packed::Field::new(width, size.checked_div(rows).unwrap_or(0), float).or_raise(py)?);
+        fields.push(packed::Field::new(width, size.checked_div(rows).unwrap_or(0), is_float).or_raise(py)?);
         flat.push(
             array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?.extract::<PyReadonlyArray1<u8>>()?,
         );

@@ -178,14 +178,12 @@ impl Turns {
     /// The turn from which on a source that had so many may have another: `(had + d) / share`, rounded up.
     fn first_turn(&self, had: u64, weight: u64) -> u64 {
         let small = had.checked_mul(self.parts).and_then(|had| (had + 1).checked_mul(self.whole));
-        match (small, self.parts.checked_mul(weight)) {
-            // Division by numbers of 128 bits takes ten times as long.
-            (Some(dividend), Some(divisor)) => dividend.div_ceil(divisor),
-            _ => {
-                let dividend = (u128::from(had) * u128::from(self.parts) + 1) * u128::from(self.whole);
-                dividend.div_ceil(u128::from(self.parts) * u128::from(weight)) as u64
-            }
+        if let (Some(dividend), Some(divisor)) = (small, self.parts.checked_mul(weight)) {
+            return dividend.div_ceil(divisor);
         }
+        // Only where it must be: division by numbers of 128 bits takes ten times as long.
+        let dividend = (u128::from(had) * u128::from(self.parts) + 1) * u128::from(self.whole);
+        dividend.div_ceil(u128::from(self.parts) * u128::from(weight)) as u64
     }
 
     fn next(&mut self) -> usize {

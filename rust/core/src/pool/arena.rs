@@ -211,7 +211,9 @@ mod tests {
         let mut arena = Arena::default();
         for _ in 0..10 {
             let rows: Vec<Stored> = (0..CHUNK).map(|k| arena.store(&vec![1; k % 60]).unwrap()).collect();
-            rows.into_iter().for_each(|row| arena.free(row));
+            for row in rows {
+                arena.free(row);
+            }
         }
         assert_eq!((arena.used(), arena.allocated()), (0, CHUNK * CELL));
     }

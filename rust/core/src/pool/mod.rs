@@ -293,9 +293,10 @@ mod tests {
 
     /// Row `row` of stretch `stretch` has the numbers 1000 * stretch + row, and as floats 0, 1 and itself.
     fn block(stretch: u32, rows: u32) -> Block {
-        let numbers: Vec<i64> = (0..rows).map(|row| i64::from(1000 * stretch + row)).collect();
-        let first: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let second: Vec<u8> = numbers.iter().flat_map(|&n| [0.0, 1.0, n as f32]).flat_map(f32::to_le_bytes).collect();
+        let numbers: Vec<u16> = (0..rows).map(|row| (1000 * stretch + row) as u16).collect();
+        let first: Vec<u8> = numbers.iter().flat_map(|&n| i64::from(n).to_le_bytes()).collect();
+        let second: Vec<u8> =
+            numbers.iter().flat_map(|&n| [0.0, 1.0, f32::from(n)]).flat_map(f32::to_le_bytes).collect();
         let (content, ends) = pack_rows(&fields(), &[&first, &second], rows as usize).unwrap();
         Block::new(Box::new(content), ends).unwrap()
     }
@@ -317,7 +318,7 @@ mod tests {
                 let number = i64::from_le_bytes(first[at * 8..at * 8 + 8].try_into().unwrap());
                 let float = f32::from_le_bytes(second[at * 12 + 8..at * 12 + 12].try_into().unwrap());
                 assert_eq!(number, i64::from(1000 * pool.mixing().stretch(row.reading) + row.row));
-                assert!((float - number as f32).abs() < f32::EPSILON);
+                assert!((float - f32::from(number as u16)).abs() < f32::EPSILON);
                 found.push(number);
             }
             match filled.missing {
