@@ -267,11 +267,14 @@ fn narrow<const W: usize>(bits: u64) -> [u8; W] {
 }
 
 fn unpack_bits<const W: usize>(bits: &[u8], one: u64, out: &mut [[u8; W]]) {
-    let one = narrow::<W>(one);
-    for (values, &byte) in out.chunks_mut(8).zip(bits) {
-        for (bit, value) in values.iter_mut().enumerate() {
-            *value = if byte >> bit & 1 == 1 { one } else { [0; W] };
-        }
+    // Without a branch, and eight values at a time: this is where most of a board's time goes.
+    let value = |byte: u8, bit: usize| narrow::<W>(one & u64::from(byte >> bit & 1).wrapping_neg());
+    let (eights, rest) = out.as_chunks_mut::<8>();
+    for (values, &byte) in eights.iter_mut().zip(bits) {
+        *values = std::array::from_fn(|bit| value(byte, bit));
+    }
+    if let Some(&byte) = bits.get(eights.len()) {
+        rest.iter_mut().enumerate().for_each(|(bit, out)| *out = value(byte, bit));
     }
 }
 
