@@ -69,7 +69,7 @@ __all__ = [
 _Path: TypeAlias = str | os.PathLike[str]
 _Integers: TypeAlias = NDArray[np.int64]
 # How contigs are cut: window, content, stride, tail, the least letters of a contig.
-_Windows: TypeAlias = tuple[int, int, int, str, int]
+_Windows: TypeAlias = tuple[int, int, int, str, int, tuple[int, int] | None]
 # Contigs, starts and ends of regions.
 _Regions: TypeAlias = tuple[_Integers, ...]
 

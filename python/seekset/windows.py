@@ -63,7 +63,10 @@ class WindowPlan:
         paths: FASTA files, folders or globs; plain or compressed with bgzip.
         window: Tokens of a window, special ones too.
         specials: How many of them are special; the rest are letters, the window's content.
-        stride: Letters from the start of a window to that of the next; the content unless given.
+        edges: How many of the specials stand only where a contig begins, and how many where it ends; windows have
+            letters in the place of those that they don't have. Without, every window has all specials.
+        stride: Letters from the start of a window to that of the next. Unless given, the letters that all full windows
+            have: the content; with ``edges`` more, except for ``tail="partial"``.
         tail: What becomes of the letters after the last full window: ``"anchor"`` adds a window that ends where the
             contig ends; ``"partial"`` one that starts at the next multiple of the stride and is shorter; ``"drop"``
             none, and counts windows as Sharded Eden does. A contig shorter than a window has one window in any case.
@@ -89,6 +92,7 @@ class WindowPlan:
         *,
         window: int = 8192,
         specials: int = 0,
+        edges: tuple[int, int] | None = None,
         stride: int | None = None,
         tail: Tail = "anchor",
         min_length: int = 1,
@@ -101,7 +105,12 @@ class WindowPlan:
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
         content = whole_number(window, "window") - specials
-        stride = content if stride is None else stride
+        # With edges, no full window has all specials: the first one of a contig has the fewest letters, or the last.
+        self._reach = content if edges is None else window - max(edges)
+        if stride is None:
+            # A first window that can't hold the end of its contig leaves the last letter to the next, which, where it
+            # is not moved back, must begin before that.
+            stride = content if tail == "partial" else self._reach
         if region_width is not None and regions is None:
             raise ValueError("region_width is about regions: give a BED file")
         if content < 1:
@@ -112,6 +121,7 @@ class WindowPlan:
             whole_number(stride, "stride"),
             tail,
             whole_number(min_length, "min_length", least=0),
+            edges,
         )
         selection = Selection(_names(include), _names(exclude), splits, split)
         self.contigs = paths if isinstance(paths, Contigs) else Contigs(paths, progress=progress)
@@ -144,11 +154,11 @@ class WindowPlan:
         return hashlib.blake2b(facts + columns + strands, digest_size=8).hexdigest()
 
     def _warn(self) -> None:
-        if self.stride > self.content and self.unseen:
+        if self.stride > self._reach and self.unseen:
             share = _PERCENT * self.unseen / max(self.letters, 1)
             warnings.warn(
                 f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of "
-                f"{self.stride} is larger than a window's content of {self.content} letters",
+                f"{self.stride} is larger than a window's content of {self._reach} letters",
                 SeeksetWarning,
                 stacklevel=4,
             )

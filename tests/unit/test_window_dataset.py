@@ -3,7 +3,9 @@
 import itertools
 import multiprocessing
 import pickle
+import warnings
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from conformance import CHECKS, Conformance
-from seekset import MismatchError, TokenTable
+from seekset import MismatchError, SeeksetWarning, TokenTable
 from seekset.datasets import Stream, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
 from window_reference import BOS, EOS, PAD, as_lists, fasta, item, letters, reverse_complement, spans
@@ -68,9 +70,47 @@ def test_special_tokens_at_the_ends_of_contigs_only(genome):
     assert ds.place(1)[2:4] == (7, 19)
     last = ds.place(len(ds) - 1)
     assert last.contig == "chrM"
-    assert as_lists(ds[len(ds) - 1]) == item(CONTIGS["chrM"][15:], 12, header=())
+    assert as_lists(ds[len(ds) - 1]) == item(CONTIGS["chrM"][14:], 12, header=())
     tiny = next(place for place in range(len(ds)) if ds.place(place).contig == "tiny")
     assert as_lists(ds[tiny]) == item("AC", 12)
+
+
+def seen_letters(ds):
+    return {(window.contig, at) for window in map(ds.place, range(len(ds))) for at in range(window.start, window.end)}
+
+
+@pytest.mark.parametrize("tail", ["anchor", "partial"])
+@pytest.mark.parametrize(
+    "options", [{}, {"rc_aug": True}, {"include_bos": False}, {"include_eos": False, "rc_aug": True}]
+)
+def test_without_a_stride_windows_with_the_ends_of_contigs_see_every_letter(write, tail, options):
+    lengths = range(1, 40)
+    path = write(fasta({f"c{length}": letters(length) for length in lengths}))
+    ds = WindowDataset(path, window=7, ends="contig", tail=tail, shuffle=False, **options)
+    assert len(seen_letters(ds)) == sum(lengths)
+    assert (ds.plan.stride, ds.plan.unseen) == (6 if tail == "anchor" else ds.plan.content, 0)
+    ended = [ds.place(place) for place in range(len(ds))]
+    assert {window.contig for window in ended if window.end == int(window.contig[1:])} == set(
+        map("c{}".format, lengths)
+    )
+
+
+@pytest.mark.parametrize("tail", ["drop", "anchor", "partial"])
+def test_letters_that_windows_with_the_ends_of_contigs_leave_out_are_told(write, tail):
+    path = write(fasta({f"c{length}": letters(length) for length in range(1, 40)}))
+    with pytest.warns(
+        SeeksetWarning, match=r"are in no window: the stride of 9 is larger than a window's content of 6"
+    ):
+        ds = WindowDataset(path, window=7, stride=9, ends="contig", tail=tail, shuffle=False)
+    assert ds.plan.unseen == sum(range(1, 40)) - len(seen_letters(ds)) > 0
+
+
+def test_a_stride_of_all_letters_but_those_of_the_first_window_leaves_none_out(write):
+    path = write(fasta({"c": letters(60)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds = WindowDataset(path, window=12, stride=11, ends="contig", shuffle=False)
+    assert len(seen_letters(ds)) == 60
 
 
 def test_a_reversed_window_begins_where_its_contig_ends(genome):
@@ -262,6 +302,37 @@ def test_any_windows_of_any_contigs(scratch, contigs, window, stride, tail, widt
     expected = [item(letters[slice(*span)], window) for letters in contigs for span in spans(len(letters), **rule)]
     assert [as_lists(found) for found in ds.__getitems__(range(len(ds)))] == expected
     assert PAD in ds[0]["labels"].tolist() if expected else len(ds) == 0
+
+
+@pytest.fixture
+def little_shared_memory(monkeypatch):
+    """Shared memory has room for a few numbers only, as in many containers."""
+    share = torch.Tensor.share_memory_
+
+    def share_few(tensor):
+        if tensor.numel() > 3:
+            raise RuntimeError("unable to allocate shared memory(shm): No space left on device (28)")
+        return share(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", share_few)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_a_plan_without_room_in_shared_memory_is_shared_as_a_file(genome, little_shared_memory, context):
+    ds = in_order(genome)
+    assert not ds.plan.ends.flags.writeable  # unlike shared memory
+    expected = [as_lists(ds[place]) for place in range(len(ds))]
+    loader = DataLoader(ds, batch_size=None, num_workers=2, multiprocessing_context=context)
+    assert [as_lists(found) for found in loader] == expected
+    copied = pickle.loads(pickle.dumps(ds))
+    del ds, loader
+    assert [as_lists(found) for found in copied] == expected
+
+
+def test_no_room_anywhere_is_told(genome, little_shared_memory, monkeypatch):
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: Path("/dev/full").open("wb"))  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left on device: 32 bytes that all processes share"):
+        in_order(genome)
 
 
 def test_processes_are_not_left_behind(genome):

@@ -12,6 +12,7 @@ from seekset import _core
 from seekset._core import Permutation
 from seekset.datasets.batch import PackedBatch
 from seekset.datasets.ordered import Ordered
+from seekset.datasets.shared import SharedNumbers
 from seekset.datasets.stream import Stream
 from seekset.errors import MismatchError
 from seekset.limits import whole_number
@@ -38,12 +39,11 @@ class _Lengths:
     """The tokens of short windows, in shared memory, as a plan asks for them."""
 
     def __init__(self, lengths: NDArray[np.int64]) -> None:
-        self._shared = torch.from_numpy(lengths).share_memory_()
+        self._shared = SharedNumbers(lengths)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        lengths: NDArray[np.int64] = self._shared.numpy()
-        return lengths
+        return self._shared.values
 
 
 class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
@@ -70,9 +70,9 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
         self.max_tokens = budget
         self._at_once = budget // plan.window
         numbers, letters = plan.short()
-        self._short = torch.from_numpy(numbers).share_memory_()
+        self._short = SharedNumbers(numbers)
         # How many full windows stand before each of them.
-        self._full_before = torch.from_numpy(numbers - np.arange(len(numbers))).share_memory_()
+        self._full_before = SharedNumbers(numbers - np.arange(len(numbers)))
         specials = plan.window - plan.content
         self._plan = Plan.create(_Lengths(letters + specials), tokens=None, max_tokens=budget, max_length=None)
         self._full = len(plan) - len(numbers)
@@ -111,15 +111,14 @@ class PackedWindowBatches(Ordered, Dataset[dict[str, Any]]):
     def _windows_of(self, batch: int, epoch: int) -> NDArray[np.int64]:
         """The numbers of a batch's windows."""
         of_full = -(-self._full // self._at_once)
-        short: NDArray[np.int64] = self._short.numpy()
         if batch >= of_full:
-            return short[self._plan[batch - of_full].rows]
+            return self._short.values[self._plan[batch - of_full].rows]
         start = batch * self._at_once
         places = np.arange(start, min(start + self._at_once, self._full), dtype=np.int64)
         if self._order.shuffle:
             places = Permutation(self._full, self._order.seed, epoch).take(places)
         # The k-th of the full windows comes after as many short ones as stand before it.
-        found: NDArray[np.int64] = places + np.searchsorted(self._full_before.numpy(), places, side="right")
+        found: NDArray[np.int64] = places + np.searchsorted(self._full_before.values, places, side="right")
         return found
 
     def _gathered(self, numbers: NDArray[np.int64], epoch: int) -> PackedBatch:

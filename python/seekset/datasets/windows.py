@@ -12,6 +12,7 @@ from seekset._core import TokenTable, flip_coins
 from seekset.datasets.causal import CausalBatch, CausalItems
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
+from seekset.datasets.shared import SharedNumbers
 from seekset.errors import MismatchError
 from seekset.rows import row_number, row_numbers
 from seekset.tokens import as_table
@@ -49,7 +50,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
     Args:
         paths: FASTA files, folders or globs; plain or compressed with bgzip.
         window: Tokens of an item, special ones too.
-        stride: Letters from the start of a window to that of the next; the letters of a window unless given.
+        stride: Letters from the start of a window to that of the next; the letters of a window unless given (with
+            ``ends="contig"``, those that a contig's first and last windows have room for).
         tail: What becomes of the letters after the last full window: see :class:`seekset.WindowPlan`, as for
             ``min_length``, ``include``, ``exclude``, ``splits``, ``split``, ``regions`` and ``region_width``.
         tokens: A token table or its name. Letters are upper-cased unless the table tells cases apart.
@@ -112,7 +114,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
         rules: dict[str, Any] = {"window": window, "stride": stride, "tail": tail, "min_length": min_length}
         rules |= {"include": include, "exclude": exclude, "splits": splits, "split": split}
         rules |= {"regions": regions, "region_width": region_width, "progress": progress}
-        self.plan = WindowPlan(paths, specials=len(self._around[0]) + len(self._around[1]), **rules)
+        edges = _edges(*map(len, self._around), rc_aug=rc_aug) if ends == "contig" else None
+        self.plan = WindowPlan(paths, specials=sum(edges or map(len, self._around)), edges=edges, **rules)
         self._share_plan()
         self.rc_aug, self.ends, self.transform = rc_aug, ends, transform
         self._dtype = _DTYPES[dtype]
@@ -122,8 +125,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def _share_plan(self) -> None:
         """Put what grows with the contigs where all processes of a loader see it, however they are started."""
-        self._ends_of_contigs = torch.from_numpy(self.plan.ends).share_memory_()
-        self.plan.ends = self._ends_of_contigs.numpy()
+        self._ends_of_contigs = SharedNumbers(self.plan.ends)
+        self.plan.ends = self._ends_of_contigs.values
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -231,11 +234,16 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.plan.ends = self._ends_of_contigs.share_memory_().numpy()
+        self.plan.ends = self._ends_of_contigs.values
 
     def __repr__(self) -> str:
         order = f"seed {self._order.seed}, epoch {self.epoch}" if self._order.shuffle else "in file order"
         return f"<WindowDataset of {len(self)} windows of {self.plan.window} tokens, {order}>"
+
+
+def _edges(header: int, footer: int, *, rc_aug: bool) -> tuple[int, int]:
+    """How many tokens stand where contigs begin and end, at most: what is reversed begins where the contig ends."""
+    return (max(header, footer),) * 2 if rc_aug else (header, footer)
 
 
 def at_contig_ends(

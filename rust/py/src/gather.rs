@@ -1,6 +1,6 @@
 //! Gathers into numpy arrays: one generic path for every dtype, ragged and rectangular.
 
-use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadwriteArrayDyn};
+use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadwriteArray2, PyReadwriteArrayDyn};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -220,9 +220,9 @@ where
         Some(out) => out.clone(),
         None => empty::<K::Out>(py, dims)?,
     };
-    let mut borrowed: PyReadwriteArrayDyn<'_, K::Out> = array
-        .extract()
-        .map_err(|_| PyTypeError::new_err(format!("out must be a writable numpy array of {}", type_name::<K>(py))))?;
+    let mut borrowed: PyReadwriteArrayDyn<'_, K::Out> = array.extract().map_err(|_| {
+        PyTypeError::new_err(format!("out must be a writable numpy array of {}", dtype_name::<K::Out>(py)))
+    })?;
     if !borrowed.as_array().is_standard_layout() {
         return Err(PyValueError::new_err("out must be C-contiguous"));
     }
@@ -257,14 +257,27 @@ where
     Ok((array, PyArray1::from_vec(py, starts)))
 }
 
+/// An array that a caller gave to be filled: of this type and shape, writable, one row after another.
+pub fn given_rows<'py, T: Element>(out: &Bound<'py, PyAny>, shape: [usize; 2]) -> PyResult<PyReadwriteArray2<'py, T>> {
+    let mut room: PyReadwriteArray2<'py, T> = out.extract().map_err(|_| {
+        let name = dtype_name::<T>(out.py());
+        PyTypeError::new_err(format!("out must be a writable numpy array of {name} with two dimensions"))
+    })?;
+    let given = room.as_array().shape().to_vec();
+    if given != shape {
+        return Err(PyValueError::new_err(format!("out has shape {given:?}, but {shape:?} is needed")));
+    }
+    if room.as_slice_mut().is_err() {
+        return Err(PyValueError::new_err("out must be C-contiguous"));
+    }
+    Ok(room)
+}
+
 /// An array whose values are about to be written. numpy's own `empty` asks for huge pages where it helps.
 pub fn empty<'py, T: Element>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
     py.import("numpy")?.getattr("empty")?.call1((PyTuple::new(py, dims)?, numpy::dtype::<T>(py)))
 }
 
-fn type_name<K: Kernel>(py: Python<'_>) -> String
-where
-    K::Out: Element,
-{
-    numpy::dtype::<K::Out>(py).str().map_or_else(|_| "another dtype".to_owned(), |name| name.to_string())
+fn dtype_name<T: Element>(py: Python<'_>) -> String {
+    numpy::dtype::<T>(py).str().map_or_else(|_| "another dtype".to_owned(), |name| name.to_string())
 }

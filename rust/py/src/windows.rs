@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2};
+use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -18,7 +18,7 @@ use seekset_core::{Error, Result};
 
 use crate::errors::OrRaise;
 use crate::fasta::texts;
-use crate::gather::{Letters, Wanted};
+use crate::gather::{Letters, Wanted, given_rows};
 use crate::table::TokenTable;
 use crate::watch::watched;
 
@@ -90,17 +90,8 @@ pub fn tokens<'py, T: Id + Element>(
     let shape = Rectangle { columns, width: 1, pad };
     let fill = |room: &mut [T]| letters.gather(&kernel, rows(room, letters.letters(), shape, |row| around.of(row))?);
     if let Some(out) = out {
-        let mut room: PyReadwriteArray2<'_, T> = out.extract().map_err(|_| {
-            PyTypeError::new_err("out must be a writable array of two dimensions and the dtype asked for")
-        })?;
-        if room.as_array().shape() != [count, columns] {
-            let given = room.as_array().shape().to_vec();
-            return Err(PyValueError::new_err(format!(
-                "out has shape {given:?}, but {:?} is needed",
-                [count, columns]
-            )));
-        }
-        let room = room.as_slice_mut().map_err(|_| PyValueError::new_err("out must be C-contiguous"))?;
+        let mut given = given_rows::<T>(out, [count, columns])?;
+        let room = given.as_slice_mut()?;
         py.detach(|| fill(room)).or_raise(py)?;
         return Ok(out.clone());
     }
@@ -120,11 +111,13 @@ fn zeros<T: Id>(py: Python<'_>, needed: usize) -> PyResult<Vec<T>> {
     Ok(values)
 }
 
-/// How contigs are cut into windows: window, content, stride, tail, the least letters of a contig.
-type Rule = (u64, u64, u64, String, u64);
+/// How contigs are cut into windows: window, content, stride, tail, the least letters of a contig, and how many special
+/// tokens stand only where it begins and where it ends.
+type Rule = (u64, u64, u64, String, u64, Option<(u64, u64)>);
 
-fn rule((window, content, stride, tail, least): &Rule) -> Result<Windows> {
-    Windows::new(*window, *content, *stride, tail.parse()?, *least)
+fn rule((window, content, stride, tail, least, edges): &Rule) -> Result<Windows> {
+    let windows = Windows::new(*window, *content, *stride, tail.parse()?, *least)?;
+    Ok(edges.map_or(windows, |(first, last)| windows.with_edges(first, last)))
 }
 
 /// Regions as columns: contigs, starts, ends.

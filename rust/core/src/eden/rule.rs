@@ -1,12 +1,12 @@
 //! Which windows a contig has.
 
 use crate::error::{Error, Result};
+use crate::plan::windows::{Tail, Windows};
 
-/// How contigs are cut into windows: window `k` begins at letter `k * stride`.
+/// How contigs are cut into windows: window `k` begins at letter `k * stride`, and what is left at a contig's end is in none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowRule {
-    size: u64,
-    stride: u64,
+    windows: Windows,
     shortest: u64,
 }
 
@@ -25,19 +25,19 @@ impl WindowRule {
                 return Err(Error::Mismatch(format!("{name} must be at least 1, not 0")));
             }
         }
-        Ok(Self { size, stride, shortest })
+        Ok(Self { windows: Windows::new(size, size, stride, Tail::Drop, shortest)?, shortest })
     }
 
     /// Letters of a window.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.windows.window()
     }
 
     /// Letters from one window's start to the next one's.
     #[must_use]
     pub fn stride(&self) -> u64 {
-        self.stride
+        self.windows.stride()
     }
 
     /// Fewest letters of a window.
@@ -50,13 +50,7 @@ impl WindowRule {
     /// that all windows are too short or none is.
     #[must_use]
     pub fn windows(&self, length: u64) -> u64 {
-        if length.min(self.size) < self.shortest {
-            0
-        } else if length < self.size {
-            1
-        } else {
-            1 + (length - self.size) / self.stride
-        }
+        if self.size() < self.shortest { 0 } else { self.windows.count(length) }
     }
 }
 
@@ -67,8 +61,9 @@ mod tests {
     #[test]
     fn windows_are_those_that_are_long_enough() {
         let spelled_out = |rule: &WindowRule, length: u64| {
-            let all = if length < rule.size { 1 } else { 1 + (length - rule.size) / rule.stride };
-            (0..all).filter(|k| rule.size.min(length - k * rule.stride) >= rule.shortest).count() as u64
+            let (size, stride) = (rule.size(), rule.stride());
+            let all = if length < size { 1 } else { 1 + (length - size) / stride };
+            (0..all).filter(|k| size.min(length - k * stride) >= rule.shortest).count() as u64
         };
         for (size, stride, shortest) in [(5, 3, 0), (5, 3, 1), (5, 3, 4), (5, 5, 5), (5, 8, 6), (1, 1, 1), (3, 1, 2)] {
             let rule = WindowRule::new(size, stride, shortest).unwrap();

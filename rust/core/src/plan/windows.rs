@@ -50,6 +50,7 @@ pub struct Windows {
     stride: u64,
     tail: Tail,
     min_length: u64,
+    edges: Option<(u64, u64)>,
 }
 
 impl Windows {
@@ -71,7 +72,28 @@ impl Windows {
         if stride == 0 {
             return Err(Error::Mismatch("stride must be at least 1, but is 0".to_owned()));
         }
-        Ok(Self { window, content, stride, tail, min_length })
+        Ok(Self { window, content, stride, tail, min_length, edges: None })
+    }
+
+    /// The same with special tokens only where a stretch begins, and where it ends: so many each, together those that are
+    /// not content. Where a window has none, it has letters in their place; it reaches the end of its stretch only if
+    /// there is room for what stands there.
+    #[must_use]
+    pub fn with_edges(self, first: u64, last: u64) -> Self {
+        let edges = Some((first, last)).filter(|_| first.checked_add(last) == Some(self.window - self.content));
+        Self { edges, ..self }
+    }
+
+    /// The tokens of a window.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Letters from one window's start to the next one's.
+    #[must_use]
+    pub fn stride(&self) -> u64 {
+        self.stride
     }
 
     /// The letters of a window that is full.
@@ -88,12 +110,22 @@ impl Windows {
         }
         match self.tail {
             Tail::Drop => 1 + length.saturating_sub(self.window) / self.stride,
-            Tail::Anchor => 1 + length.saturating_sub(self.content).div_ceil(self.stride),
+            Tail::Anchor => 1 + self.more(length),
             // A window after the last letter would be empty, as with a stride beyond the content.
-            Tail::Partial => {
-                let more = length.saturating_sub(self.content).div_ceil(self.stride);
-                1 + more.min(length.saturating_sub(1) / self.stride)
-            }
+            Tail::Partial => 1 + self.more(length).min(length.saturating_sub(1) / self.stride),
+        }
+    }
+
+    /// How many windows after a stretch's first it takes to reach its end.
+    fn more(&self, length: u64) -> u64 {
+        if length <= self.content { 0 } else { self.anchor(length).div_ceil(self.stride) }
+    }
+
+    /// The first letter of a window that reaches a stretch's end, other than the stretch's first window.
+    fn anchor(&self, length: u64) -> u64 {
+        match self.edges {
+            None => length.saturating_sub(self.content),
+            Some((_, last)) => length.saturating_add(last).saturating_sub(self.window).max(1),
         }
     }
 
@@ -102,10 +134,14 @@ impl Windows {
     pub fn span(&self, length: u64, k: u64) -> (u64, u64) {
         let start = k.saturating_mul(self.stride);
         let start = match self.tail {
-            Tail::Anchor => start.min(length.saturating_sub(self.content)),
+            Tail::Anchor => start.min(self.anchor(length)),
             Tail::Drop | Tail::Partial => start,
         };
-        (start, length.saturating_sub(start).min(self.content))
+        let left = length.saturating_sub(start);
+        let Some((first, last)) = self.edges else { return (start, left.min(self.content)) };
+        let room = self.window - if start == 0 { first } else { 0 };
+        let reaches = left.saturating_add(last) <= room;
+        (start, if reaches { left } else { room.min(left.saturating_sub(1)) })
     }
 
     /// How many letters of a stretch are in no window.
@@ -114,14 +150,16 @@ impl Windows {
         let count = self.count(length);
         let Some(last) = count.checked_sub(1) else { return length };
         let (start, letters) = self.span(length, last);
-        let hole = self.stride.saturating_sub(self.content);
-        let holes = match last.checked_sub(1) {
-            // The last window may have been moved back, into the hole before it or the window before that.
-            Some(before) => {
-                let end = self.span(length, before).0 + self.content;
-                before * hole + start.saturating_sub(end)
-            }
-            None => 0,
+        let hole = |k: u64| {
+            let (start, letters) = self.span(length, k);
+            self.span(length, k + 1).0.saturating_sub(start + letters)
+        };
+        // The first window may have fewer letters than others, and the last may have been moved back, into the hole before
+        // it or the window before that: all other holes are alike.
+        let holes = match last {
+            0 => 0,
+            1 => hole(0),
+            _ => hole(0) + (last - 2) * hole(1) + hole(last - 1),
         };
         holes + (length - (start + letters))
     }
@@ -231,6 +269,40 @@ mod tests {
                     let unseen = seen.iter().filter(|&&seen| !seen).count() as u64;
                     assert_eq!(windows.unseen(length), unseen, "{windows:?}, {length}");
                     if tail != Tail::Drop && stride <= content && length >= 2 {
+                        assert_eq!(unseen, 0, "{windows:?}, {length}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_have_letters_where_others_have_specials() {
+        let edged = windows(Tail::Anchor).with_edges(1, 1);
+        assert_eq!(spans(&edged, 8), [(0, 8)]);
+        assert_eq!(spans(&edged, 9), [(0, 8), (1, 8)]);
+        assert_eq!(spans(&edged, 15), [(0, 9), (6, 9)]);
+        assert_eq!(spans(&edged, 16), [(0, 9), (6, 9), (7, 9)]);
+        assert_eq!(spans(&windows(Tail::Partial).with_edges(1, 1), 16), [(0, 9), (6, 9), (12, 4)]);
+        assert_eq!(spans(&windows(Tail::Drop).with_edges(1, 1), 16), [(0, 9), (6, 9)]);
+    }
+
+    #[test]
+    fn letters_that_windows_with_edges_leave_out_are_counted() {
+        for tail in [Tail::Drop, Tail::Anchor, Tail::Partial] {
+            for (window, stride, edges) in
+                [(5, 3, (1, 1)), (5, 4, (1, 1)), (5, 5, (1, 1)), (5, 7, (0, 1)), (6, 6, (1, 0)), (3, 1, (1, 1))]
+            {
+                let content = window - edges.0 - edges.1;
+                let windows = Windows::new(window, content, stride, tail, 1).unwrap().with_edges(edges.0, edges.1);
+                for length in 1..60 {
+                    let mut seen = vec![false; length as usize];
+                    for (start, letters) in spans(&windows, length) {
+                        seen[start as usize..(start + letters) as usize].fill(true);
+                    }
+                    let unseen = seen.iter().filter(|&&seen| !seen).count() as u64;
+                    assert_eq!(windows.unseen(length), unseen, "{windows:?}, {length}");
+                    if tail == Tail::Anchor && stride <= window - edges.0.max(edges.1) {
                         assert_eq!(unseen, 0, "{windows:?}, {length}");
                     }
                 }
