@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from array import array
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from seekset import _core
 from seekset.eden import create_sample_database, extract_sample_id, sample_database_path
@@ -38,13 +39,8 @@ class SampleReport(NamedTuple):
     lengths: list[int]
 
 
-class _Record(NamedTuple):
-    """A contig of a sample, and where its letters are."""
-
-    contig: str
-    file: Path
-    row: int
-    length: int
+# The rows of a sample's contigs, by file: 8 bytes each, because there may be a hundred million.
+_Rows: TypeAlias = "dict[Path, array[int]]"
 
 
 def build_sample_databases(
@@ -63,58 +59,67 @@ def build_sample_databases(
     ...     report.path, report.ids, report.lengths
     (PosixPath('dbs/genome/glm_dataset_genome.sqlite'), ['genome__S-genome__chr1', 'genome__S-genome__chr2'], [27, 9])
     """
-    samples = _group([as_path(file) for file in files], sample)
-    total = sum(record.length for records in samples.values() for record in records)
+    samples, total = _group([as_path(file) for file in files], sample)
     done = 0
 
-    def contigs(records: list[_Record], report: SampleReport) -> Iterator[tuple[str, str]]:
+    def contigs(of_files: _Rows, report: SampleReport) -> Iterator[tuple[str, str]]:
         nonlocal done
-        fasta: Fasta | None = None
-        for contig, file, row, _ in records:
+        for file, rows in of_files.items():
             # One file is open at a time: there may be more of them than a process may have open.
-            if fasta is None or fasta.path != file:
-                fasta = Fasta(file, duplicates="first")
-            letters = fasta[row].sequence
-            report.ids.append(contig)
-            report.lengths.append(len(letters))
-            yield contig, letters
-            done += len(letters)
-            if progress is not None:
-                progress(done, total)
+            fasta = Fasta(file, duplicates="first")
+            for row in rows:
+                record = fasta[row]
+                contig, letters = _contig(file, record.id, sample), record.sequence
+                report.ids.append(contig)
+                report.lengths.append(len(letters))
+                yield contig, letters
+                done += len(letters)
+                if progress is not None:
+                    progress(done, total)
 
-    for name, records in sorted(samples.items()):
+    for name, of_files in sorted(samples.items()):
         report = SampleReport(name, sample_database_path(folder, name), [], [])
         try:
-            create_sample_database(name, contigs(records, report), folder)
+            create_sample_database(name, contigs(of_files, report), folder)
         except DuplicateIdError as error:
             raise DuplicateIdError(f"sample {name!r}: {error}") from error
         yield report
 
 
-def _group(files: list[Path], sample: str | None) -> dict[str, list[_Record]]:
-    """The records of each sample. All ids are looked at before a letter is read."""
-    samples: dict[str, list[_Record]] = {}
+def _group(files: list[Path], sample: str | None) -> tuple[dict[str, _Rows], int]:
+    """The records of each sample, and all their letters. All ids are looked at before a letter is read."""
+    samples: dict[str, _Rows] = {}
     of_file: dict[str, Path] = {}
+    total = 0
     for file in files:
         fasta = Fasta(file, duplicates="first")
-        lengths = fasta.lengths.tolist()
-        name = _stem(file).replace("-", ".") if sample == _EACH_FILE else sample
+        total += int(fasta.lengths.sum())
+        name = _sample_of(file) if sample == _EACH_FILE else sample
         if sample == _EACH_FILE and name is not None and of_file.setdefault(name, file) != file:
             raise MismatchError(f"{file} and {of_file[name]} both give sample {name!r}: rename one")
         for row, id in enumerate(fasta):  # noqa: A001 (what it is)
-            contig = f"{_stem(file)}__S-{name}__{id}" if sample == _EACH_FILE else id
+            contig = _contig(file, id, sample)
             if sample == _EACH_FILE and _core.sample_of(contig) != name:
                 raise MismatchError(
                     f"{file}: its name can't be told from the id {contig!r}; rename it, or give one sample"
                 )
             told = _told(file, contig) if name is None else name
-            samples.setdefault(told, []).append(_Record(contig, file, row, lengths[row]))
+            samples.setdefault(told, {}).setdefault(file, array("q")).append(row)
     for name in samples:
         try:
             sample_database_path("", name)
         except ValueError as error:
             raise MismatchError(str(error)) from None
-    return samples
+    return samples, total
+
+
+def _contig(file: Path, id: str, sample: str | None) -> str:  # noqa: A002 (what it is)
+    """What a record is called in its database."""
+    return f"{_stem(file)}__S-{_sample_of(file)}__{id}" if sample == _EACH_FILE else id
+
+
+def _sample_of(file: Path) -> str:
+    return _stem(file).replace("-", ".")
 
 
 def _told(file: Path, contig: str) -> str:
