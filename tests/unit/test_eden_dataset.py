@@ -316,7 +316,61 @@ def test_databases_that_were_replaced_are_noticed_in_other_processes(dbs, window
         pickle.loads(pickled)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_database_that_changes_while_it_is_open_is_noticed_with_the_next_batch(dbs, windows, shuffle):
+    ds = made(dbs, windows, shuffle=shuffle)
+    places = range(len(ds))
+    ds.__getitems__(places)
+    create_sample_database("A", [(contig, text[::-1] + "A") for contig, text in SAMPLES["A"].items()], dbs)
+    with pytest.raises(StaleIndexError, match=r"glm_dataset_A.sqlite: it has changed since it was first read"):
+        ds.__getitems__(places)
+
+
+def test_a_window_database_that_changes_while_it_is_open_is_noticed_with_the_next_batch(dbs, windows):
+    ds = made(dbs, windows)
+    ds[0]
+    os.utime(windows, (1, 1))
+    with pytest.raises(StaleIndexError, match="it has changed since it was first read: its modification time was"):
+        ds[1]
+
+
 # --- processes ---
+
+
+def test_a_fork_waits_while_a_window_database_is_written(tmp_path, run):
+    """The child writes one, too: it needs the mutexes that a writing thread may hold."""
+    printed = run(
+        """
+        import os, threading
+        import numpy as np
+        import seekset.eden
+        from seekset import _core
+        done = False
+
+        def write(name, contigs):
+            writer = _core.EdenWindowsWriter(name, window_size=4, stride=2)
+            writer.add([f"c{k:05}" for k in range(contigs)], np.full(contigs, 40))
+            return writer.finish()
+
+        def keep_writing(name):
+            while not done:
+                write(name, 500)
+
+        threads = [threading.Thread(target=keep_writing, args=(name,)) for name in ("a.sqlite", "b.sqlite")]
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                os._exit(write("c.sqlite", 10)[0] != 190)
+            assert os.waitpid(child, 0)[1] == 0
+        done = True
+        for thread in threads:
+            thread.join()
+        print("all")
+        """
+    )
+    assert printed.split() == ["all"]
 
 
 def test_a_fork_waits_until_no_thread_is_inside_sqlite(tmp_path, run):

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray2};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyList;
@@ -17,14 +17,38 @@ use seekset_core::gather::layout::{Ends, Rectangle, rows};
 
 use crate::errors::OrRaise;
 use crate::fasta::texts;
-use crate::gather::empty;
+use crate::gather::{empty, given_rows};
 use crate::table::TokenTable;
 use crate::watch::watched;
+
+/// What has databases open: closed without the GIL. Closing waits while a fork is made, and the fork waits for the GIL.
+struct Closing<T: Send>(Option<T>);
+
+impl<T: Send> Closing<T> {
+    fn new(inner: T) -> Self {
+        Self(Some(inner))
+    }
+}
+
+impl<T: Send> std::ops::Deref for Closing<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<T: Send> Drop for Closing<T> {
+    fn drop(&mut self) {
+        let inner = self.0.take();
+        Python::attach(|py| py.detach(|| drop(inner)));
+    }
+}
 
 /// The contigs of many samples, each in a database of its own.
 #[pyclass(frozen, module = "seekset._core")]
 pub struct EdenSequences {
-    inner: Sequences,
+    inner: Closing<Sequences>,
 }
 
 /// Windows as Python names them: arrays of equal length.
@@ -79,7 +103,7 @@ impl Wanted<'_> {
 impl EdenSequences {
     #[new]
     fn new(py: Python<'_>, samples: Vec<String>, paths: Vec<PathBuf>) -> PyResult<Self> {
-        Ok(Self { inner: Sequences::new(samples, paths).or_raise(py)? })
+        Ok(Self { inner: Closing::new(Sequences::new(samples, paths).or_raise(py)?) })
     }
 
     /// Token ids of windows, one row each: a prefix, the letters, the suffix, padding.
@@ -111,13 +135,8 @@ impl EdenSequences {
             Some(out) => out,
             None => empty::<i64>(py, &[windows.len(), columns])?,
         };
-        let mut borrowed: PyReadwriteArray2<'_, i64> =
-            array.extract().map_err(|_| PyTypeError::new_err("out must be a writable numpy array of int64"))?;
-        if borrowed.as_array().shape() != [windows.len(), columns] {
-            let (given, rows) = (borrowed.as_array().shape().to_vec(), windows.len());
-            return Err(PyValueError::new_err(format!("out has shape {given:?}, but [{rows}, {columns}] is needed")));
-        }
-        let room = borrowed.as_slice_mut().map_err(|_| PyValueError::new_err("out must be C-contiguous"))?;
+        let mut borrowed = given_rows::<i64>(&array, [windows.len(), columns])?;
+        let room = borrowed.as_slice_mut()?;
         py.detach(|| {
             self.inner.gather(&windows, &kernel, |letters| {
                 let shape = Rectangle { columns, width: 1, pad };
@@ -190,14 +209,14 @@ fn chosen<'a>(prefix_of: &[i64], count: usize, prefixes: &'a [Vec<i64>]) -> PyRe
 /// A window database.
 #[pyclass(frozen, module = "seekset._core")]
 pub struct EdenWindows {
-    inner: Windows,
+    inner: Closing<Windows>,
 }
 
 #[pymethods]
 impl EdenWindows {
     #[new]
     fn new(path: PathBuf) -> Self {
-        Self { inner: Windows::new(&path) }
+        Self { inner: Closing::new(Windows::new(&path)) }
     }
 
     /// What it says about itself.
@@ -251,7 +270,7 @@ impl EdenWindowsWriter {
     #[pyo3(signature = (path, *, window_size, stride, shortest=0))]
     fn new(py: Python<'_>, path: PathBuf, window_size: u64, stride: u64, shortest: u64) -> PyResult<Self> {
         let rule = WindowRule::new(window_size, stride, shortest).or_raise(py)?;
-        let writer = WindowsWriter::new(&path, rule).or_raise(py)?;
+        let writer = py.detach(|| WindowsWriter::new(&path, rule)).or_raise(py)?;
         Ok(Self { inner: Mutex::new(Some(writer)) })
     }
 
@@ -283,14 +302,15 @@ impl EdenWindowsWriter {
 #[pyclass(frozen, module = "seekset._core")]
 pub struct SampleWriter {
     /// None when it has been finished.
-    inner: Mutex<Option<Sample>>,
+    inner: Closing<Mutex<Option<Sample>>>,
 }
 
 #[pymethods]
 impl SampleWriter {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Self { inner: Mutex::new(Some(Sample::create(&path).or_raise(py)?)) })
+        let sample = py.detach(|| Sample::create(&path)).or_raise(py)?;
+        Ok(Self { inner: Closing::new(Mutex::new(Some(sample))) })
     }
 
     /// Adds a contig.

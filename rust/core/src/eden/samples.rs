@@ -23,6 +23,7 @@ impl SampleWriter {
     pub fn create(path: &Path) -> Result<Self> {
         refuse_to_replace(path, "sample database", &[SEQUENCES])?;
         let file = Beside::create(path, PAGE)?;
+        let _inside = enter();
         let schema = "CREATE TABLE sequences (contig_id TEXT PRIMARY KEY, nt_sequence TEXT NOT NULL); BEGIN";
         file.connection().execute_batch(schema).map_err(|e| file.told(e))?;
         Ok(Self { file, rows: 0, letters: 0 })

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::kept;
 use crate::gather::layout::{Ends, offsets, ragged};
 use crate::gather::{Kernel, Raw};
+use crate::io::fingerprint::FirstLook;
 use crate::io::readers::Readers;
 use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::values::{Column, Values};
@@ -61,6 +62,7 @@ pub struct Window<'a> {
 pub struct EdenSequences {
     samples: Vec<String>,
     paths: Vec<PathBuf>,
+    looks: Vec<FirstLook>,
     readers: Readers<Values>,
 }
 
@@ -73,7 +75,8 @@ impl EdenSequences {
                 "there must be one database for each sample, not {paths} for {samples}"
             )));
         }
-        Ok(Self { samples, paths, readers: Readers::new() })
+        let looks = paths.iter().map(|_| FirstLook::default()).collect();
+        Ok(Self { samples, paths, looks, readers: Readers::new() })
     }
 
     /// The samples, in the order of their numbers.
@@ -103,7 +106,16 @@ impl EdenSequences {
             let (row, rows) = (window.database.into(), self.paths.len() as u64);
             return Err(Error::RowOutOfRange { row, rows });
         }
+        self.check_unchanged(windows)?;
         gathering::gather(self, windows, kernel, cut)
+    }
+
+    /// An error if a database that windows are of is not what it was: one look at each for a batch.
+    fn check_unchanged(&self, windows: &[Window<'_>]) -> Result<()> {
+        let mut databases: Vec<usize> = windows.iter().map(|window| window.database as usize).collect();
+        databases.sort_unstable();
+        databases.dedup();
+        databases.into_iter().try_for_each(|database| self.looks[database].check(&self.paths[database]))
     }
 
     /// The letters of windows, one after another, upper-cased; and where each starts.

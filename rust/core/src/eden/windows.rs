@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::ids::beginning;
 use super::rule::WindowRule;
 use crate::error::{Error, Result};
+use crate::io::fingerprint::FirstLook;
 use crate::io::readers::Readers;
 use crate::io::sqlite::forks::enter;
 use crate::io::sqlite::{Table, damaged, open, told};
@@ -29,6 +30,7 @@ pub struct EdenWindows {
     /// Read once: they are small, and asked for again and again. No lock is waited for.
     metadata: ArcSwapOption<BTreeMap<String, i64>>,
     counted: [OnceLock<u64>; 2],
+    look: FirstLook,
 }
 
 impl EdenWindows {
@@ -36,7 +38,8 @@ impl EdenWindows {
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let counted = [OnceLock::new(), OnceLock::new()];
-        Self { path: path.to_owned(), readers: Readers::new(), metadata: ArcSwapOption::const_empty(), counted }
+        let (readers, metadata, look) = (Readers::new(), ArcSwapOption::const_empty(), FirstLook::default());
+        Self { path: path.to_owned(), readers, metadata, counted, look }
     }
 
     /// Where it is.
@@ -117,6 +120,7 @@ impl EdenWindows {
 
     /// The contigs of windows, and which of its contig's windows each is, in the order asked.
     pub fn lookup(&self, windows: &[i64]) -> Result<Vec<(String, i64)>> {
+        self.look.check(&self.path)?;
         let mut order: Vec<u32> = (0..windows.len() as u32).collect();
         order.sort_unstable_by_key(|&place| windows[place as usize]);
         let mut found = vec![(String::new(), 0); windows.len()];

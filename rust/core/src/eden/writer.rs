@@ -11,6 +11,7 @@ use super::rule::WindowRule;
 use super::windows::TABLES;
 use crate::error::{Error, Result};
 use crate::io::sqlite::beside::{Beside, refuse_nul, refuse_to_replace};
+use crate::io::sqlite::forks::enter;
 use crate::io::threads;
 use crate::watch::{BEAT, Beat, Watch};
 
@@ -128,10 +129,14 @@ impl WindowsWriter {
     }
 
     fn write(&self, connection: &mut Connection, order: &[u64], beat: &mut Beat<'_>) -> Result<Written, Failed> {
-        connection.execute_batch(SCHEMA)?;
-        connection.execute_batch("BEGIN")?;
+        {
+            let _inside = enter();
+            connection.execute_batch(SCHEMA)?;
+            connection.execute_batch("BEGIN")?;
+        }
         let written = self.insert(connection, order, beat)?;
         index(connection, beat)?;
+        let _inside = enter();
         let mut metadata = connection.prepare("INSERT INTO metadata VALUES (?1, ?2)")?;
         for (key, value) in [
             ("window_size", self.rule.size()),
@@ -147,6 +152,7 @@ impl WindowsWriter {
     }
 
     fn insert(&self, connection: &Connection, order: &[u64], beat: &mut Beat<'_>) -> Result<Written, Failed> {
+        let mut inside = enter();
         let mut insert = connection.prepare("INSERT INTO window_mappings VALUES (?1, ?2, ?3)")?;
         let mut written = Written { windows: 0, sequences: 0, left_out: 0 };
         for &row in order {
@@ -163,7 +169,11 @@ impl WindowsWriter {
                 insert.raw_execute()?;
                 written.windows += 1;
                 if written.windows.is_multiple_of(BETWEEN_BEATS) {
-                    beat.tell(written.windows)?;
+                    // A fork that waits is let through here, and not when all is written.
+                    drop(inside);
+                    let told = beat.tell(written.windows);
+                    inside = enter();
+                    told?;
                 }
             }
         }
@@ -175,7 +185,10 @@ impl WindowsWriter {
 fn index(connection: &mut Connection, beat: &mut Beat<'_>) -> Result<(), Failed> {
     let interrupt = connection.get_interrupt_handle();
     thread::scope(|scope| {
-        let work = move || connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)");
+        let work = move || {
+            let _inside = enter();
+            connection.execute_batch("CREATE INDEX idx_sequence_id ON window_mappings (sequence_id)")
+        };
         let thread = scope.spawn(work);
         let mut stopped = Ok(());
         while !thread.is_finished() {
@@ -206,5 +219,29 @@ impl From<rusqlite::Error> for Failed {
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self::Ours(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::io::sqlite::forks::{hold, release};
+    use crate::watch::Unwatched;
+
+    #[test]
+    fn a_database_is_not_written_while_a_fork_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = WindowsWriter::new(&dir.path().join("w.sqlite"), WindowRule::new(4, 2, 0).unwrap()).unwrap();
+        writer.add("a", 20_000).unwrap();
+        let (told, heard) = channel();
+        hold();
+        let thread = thread::spawn(move || told.send(writer.finish(&Unwatched).unwrap().windows).unwrap());
+        assert!(heard.recv_timeout(Duration::from_millis(50)).is_err());
+        release();
+        assert_eq!(heard.recv().unwrap(), 9_999);
+        thread.join().unwrap();
     }
 }

@@ -3,8 +3,12 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::{Error, Result};
 
 const SAMPLES: u64 = 16;
 const SAMPLE_BYTES: u64 = 4096;
@@ -42,6 +46,28 @@ impl Fingerprint {
         } else {
             None
         }
+    }
+}
+
+/// What a file looked like when it was first read. It is looked at by name: one that was replaced is noticed, too.
+#[derive(Debug, Default)]
+pub(crate) struct FirstLook {
+    seen: OnceLock<Fingerprint>,
+}
+
+impl FirstLook {
+    /// An error if size or time of the file are not what they were.
+    pub fn check(&self, path: &Path) -> Result<()> {
+        let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
+        let now = Fingerprint { size: metadata.len(), mtime_ns: mtime_ns(&metadata), sample: 0 };
+        let Some(then) = self.seen.get() else {
+            let _ = self.seen.set(now);
+            return Ok(());
+        };
+        then.difference(&now).map_or(Ok(()), |difference| {
+            let message = format!("it has changed since it was first read: {difference}; open it anew");
+            Err(Error::Stale { path: Some(path.to_owned()), message })
+        })
     }
 }
 

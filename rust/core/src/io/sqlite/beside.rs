@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
+use super::forks::enter;
 use super::{damaged, open, told};
 use crate::error::{Error, Result};
 use crate::io::open::beside;
@@ -14,14 +15,34 @@ use crate::io::whole::{begin, refuse_folder};
 pub(crate) struct Beside {
     path: PathBuf,
     // Closed before its file is removed: fields are dropped in this order.
-    connection: Connection,
+    connection: Gated,
     temp: TempPath,
+}
+
+/// A connection that is closed as one is used: with forks held back.
+struct Gated(Option<Connection>);
+
+impl Gated {
+    const OPEN: &str = "it is open until it is closed";
+
+    fn close(mut self) -> rusqlite::Result<()> {
+        let _inside = enter();
+        self.0.take().map_or(Ok(()), |connection| connection.close().map_err(|(_, error)| error))
+    }
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        let _inside = enter();
+        self.0.take();
+    }
 }
 
 impl Beside {
     /// Starts a database with pages of so many bytes. Nobody knows its name, so that neither a journal nor waiting for
     /// the disk is of use to anyone.
     pub fn create(path: &Path, page: u32) -> Result<Self> {
+        let _inside = enter();
         let (file, temp) = begin(path)?;
         drop(file);
         let told = |e| told(e, path);
@@ -35,7 +56,7 @@ impl Beside {
         connection.execute_batch(&manners).map_err(told)?;
         // It answers with the mode it has now.
         connection.query_row("PRAGMA journal_mode = OFF", [], |_| Ok(())).map_err(told)?;
-        Ok(Self { path: path.to_owned(), connection, temp })
+        Ok(Self { path: path.to_owned(), connection: Gated(Some(connection)), temp })
     }
 
     pub fn path(&self) -> &Path {
@@ -43,11 +64,11 @@ impl Beside {
     }
 
     pub fn connection(&self) -> &Connection {
-        &self.connection
+        self.connection.0.as_ref().expect(Gated::OPEN)
     }
 
     pub fn connection_mut(&mut self) -> &mut Connection {
-        &mut self.connection
+        self.connection.0.as_mut().expect(Gated::OPEN)
     }
 
     /// An error of SQLite, with the name that the file will have.
@@ -58,7 +79,7 @@ impl Beside {
     /// Gives the database its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
         let Self { path, connection, temp } = self;
-        connection.close().map_err(|(_, e)| told(e, &path))?;
+        connection.close().map_err(|e| told(e, &path))?;
         // The old one is good until the new one is: nothing was synced while it was written.
         std::fs::File::open(&temp).and_then(|file| file.sync_all()).map_err(|e| Error::io(&path, e))?;
         temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
@@ -69,6 +90,7 @@ impl Beside {
 /// An error if there is something at `path` that is not to be replaced: a folder, a file that is no database with these
 /// tables, or one that is in use.
 pub(crate) fn refuse_to_replace(path: &Path, kind: &str, tables: &[super::Table]) -> Result<()> {
+    let _inside = enter();
     refuse_folder(path)?;
     let Ok(there) = std::fs::metadata(path) else { return Ok(()) };
     for ending in ["-wal", "-journal"] {

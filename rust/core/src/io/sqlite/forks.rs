@@ -17,7 +17,8 @@ pub(crate) struct Inside {
     _gate: Option<RwLockReadGuard<'static, ()>>,
 }
 
-/// Goes inside. Not to be held while other threads are waited for that go inside, too.
+/// Goes inside. Not to be held while other threads are waited for that go inside, too; and not to be called by a thread that
+/// holds what whoever forks needs, such as Python's GIL.
 pub(crate) fn enter() -> Inside {
     let depth = DEPTH.get();
     let gate = (depth == 0).then(|| GATE.read().unwrap_or_else(PoisonError::into_inner));
