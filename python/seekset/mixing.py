@@ -12,12 +12,13 @@ import numpy as np
 
 from seekset import _core
 from seekset.errors import MismatchError
-from seekset.files import fingerprint
-from seekset.shards.readers import reader_for
+from seekset.files import AnyPath, as_path, fingerprint
+from seekset.shards.readers import find_shards, reader_for
 from seekset.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -25,7 +26,24 @@ if TYPE_CHECKING:
     from seekset.shards.readers import ShardReader
     from seekset.world import Even
 
-__all__ = ["MOST_ROWS", "MixPlan", "MixShare", "Mixing", "PoolSize", "Source", "Stop", "Stretch", "deal", "parse_ranges", "whole_weights"]
+__all__ = [
+    "MOST_ROWS",
+    "MixPlan",
+    "MixShare",
+    "Mixing",
+    "PoolSize",
+    "Source",
+    "Stop",
+    "Stretch",
+    "check_alike",
+    "chosen_shards",
+    "deal",
+    "mixed",
+    "mixed_all",
+    "parse_ranges",
+    "reader_key",
+    "whole_weights",
+]
 
 Stop = Literal["all_exhausted", "first_exhausted", "cycle_until_all_exhausted"]
 """When an epoch ends: with every row once, with the end of the first source, or when every source has ended once."""
@@ -35,6 +53,8 @@ Mixing = Literal["pool", "global"]
 
 # Of shards whose rows can be read by themselves, so many bytes are read at a time.
 _PIECE_BYTES = 8 << 20
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
 MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
 
@@ -64,6 +84,37 @@ def parse_ranges(text: str, count: int) -> list[int]:
     return list(found)
 
 
+def chosen_shards(
+    data_dirs: Sequence[AnyPath], shard_ranges: Sequence[str] | None, reader: ShardReader | None = None
+) -> dict[str, list[Path]]:
+    """The shards of each directory that its ranges mean."""
+    if isinstance(data_dirs, (str, bytes)) or isinstance(shard_ranges, str):
+        raise TypeError("data_dirs and shard_ranges are lists, with one entry for each directory")
+    ranges = ["all"] * len(data_dirs) if shard_ranges is None else list(shard_ranges)
+    if len(ranges) != len(data_dirs):
+        raise ValueError(f"there are {len(ranges)} shard ranges for {len(data_dirs)} directories: give one for each")
+    found: dict[str, list[Path]] = {}
+    for directory, text in zip(map(as_path, data_dirs), ranges, strict=True):
+        if not directory.is_dir():
+            raise FileNotFoundError(f"{directory}: there is no such directory")
+        if str(directory) in found:
+            raise ValueError(f'{directory} is given twice: put its ranges into one, such as "0-9,20-29"')
+        if text.strip().lower() == "none":
+            found[str(directory)] = []
+            continue
+        try:
+            shards = find_shards(directory, reader)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f'{directory}: there is no shard in it; give the range "none" if none is meant'
+            ) from None
+        try:
+            found[str(directory)] = [shards[place] for place in parse_ranges(text, len(shards))]
+        except ValueError as error:
+            raise ValueError(f"{directory}: {error}") from None
+    return found
+
+
 def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> list[tuple[int, int]]:
     """Which rows of each source fall to one of several parts: from where to before where.
 
@@ -87,7 +138,7 @@ def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> lis
         spans.append((start, start + base + more))
         offset = (offset + extra) % parts
     left_over = sum(rows) % parts
-    if even == "drop" and 0 < left_over and part < left_over:
+    if even == "drop" and part < left_over:
         start, end = spans[extra_of]
         spans[extra_of] = (start, end - 1)
     if even == "pad" and 0 < left_over <= part:
@@ -233,6 +284,24 @@ class MixPlan:
             pool = {"pool_rows": pool_rows, "threshold": threshold, "open_shards": self.open_shards}
         return _core.Mixing(lengths, weights=self._weights, stop=self.stop, key=key, **pool)
 
+    def planned(self, world: World, seed: int, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows of an epoch for one reader, in the order in which they come, without reading one."""
+        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
+        stretches, rows = order.order(self.length(world))
+        if self.mixing == "global":
+            from seekset.pool import planned_globally
+
+            return planned_globally(self, world, seed, epoch, stretches, rows)
+        read = [stretch for of_source in self.stretches(world) for stretch in of_source]
+        shards, starts = np.array([(one.shard, one.start) for one in read], dtype=np.int64).reshape(-1, 2).T
+        return shards[stretches], starts[stretches] + rows
+
+    @cached_property
+    def source_of(self) -> NDArray[np.int64]:
+        """The number of each shard's source."""
+        counts = [len(source.shards) for source in self.sources]
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
     def order_digest(self, world: World, key: int) -> str:
         """A digest of an epoch's order: equal if every row comes at the same place."""
         order, digest = self.order(world, key, self.sized(world).pool_rows), hashlib.blake2b(digest_size=8)
@@ -278,6 +347,53 @@ def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterat
         for length in _cut(max(0, last - first), most):
             yield Stretch(number, first, length)
             first += length
+
+
+def check_alike(plan: MixPlan) -> None:
+    """Refuse shards whose rows are not like those of the first, before anything is delivered."""
+    filled = [(source, shard) for source, shard in plan.shards if shard.census.rows]
+    for source, shard in filled[1:]:
+        _, first = filled[0]
+        if shard.census.fields != first.census.fields:
+            raise MismatchError(
+                f"{shard.path} (source {source.name!r}): its rows have {_listed(shard)}, but those of {first.path} "
+                f"have {_listed(first)}; sources of one pool must be alike"
+            )
+    for source, shard in filled:
+        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
+        if plan.mixing == "global" and not by_row:
+            raise MismatchError(
+                f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use mixing="pool", '
+                "or store shards uncompressed"
+            )
+
+
+def _listed(shard: Shard) -> str:
+    fields = shard.census.fields
+    if fields is None:
+        return "objects"
+    return ", ".join(f"{one.name} {one.dtype.lstrip('<|')}{list(one.shape)}" for one in fields)
+
+
+def reader_key(seed: int, epoch: int, world: World) -> int:
+    """What rows are drawn by: another number for every reader and epoch."""
+    key = 0
+    for fact in (seed, epoch, world.rank, world.size, world.worker, world.workers):
+        key = mixed(key + fact & _MASK)
+    return key
+
+
+def mixed(value: int) -> int:
+    """A random number for a number."""
+    return int(mixed_all(np.array([value & _MASK], dtype=np.uint64))[0])
+
+
+def mixed_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Random numbers for numbers (splitmix64)."""
+    found = values + np.uint64(_GOLDEN)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from seekset.errors import FormatError, MemoryLimitError, MismatchError, Seekset
 from seekset.files import AnyPath
 from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
-from seekset.mixing import MixPlan, MixShare, Source, whole_weights
+from seekset.mixing import MixPlan, MixShare, Source, check_alike, mixed, mixed_all, reader_key, whole_weights
 from seekset.pool import begin_pool
 from seekset.quality import MixingQuality, measure
 from seekset.shards.census import take_census
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from seekset.mixing import Mixing, Stop
     from seekset.pool import Drawn, Fault, Pool
-    from seekset.shards.census import Shard
     from seekset.shards.readers import ShardReader
     from seekset.world import Even, World
 
@@ -45,7 +44,6 @@ Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
 
 # Rows are drawn so many at a time where they are delivered one by one.
 _AT_ONCE = 256
-_GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 
 
@@ -176,7 +174,7 @@ class MixedShardDataset(SharedStream[Any]):
             decoders=whole_number(decoders, "decoders", most=64),
             weights=_weights(weights, sources),
         )
-        _check_alike(self.plan_)
+        check_alike(self.plan_)
         self._batch_size = limit(batch_size, "batch_size")
         self._drop_last = drop_last
         self._augment, self._transform = augment, transform
@@ -259,20 +257,11 @@ class MixedShardDataset(SharedStream[Any]):
     def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows of an epoch, in the order in which they come, without reading one."""
         plan, world = self.plan_, self._of_worker().world if world is None else world
-        order = plan.order(world, self._key(self.epoch, world), plan.sized(world).pool_rows)
-        stretches, rows = order.order(plan.length(world))
-        if plan.mixing == "global":
-            from seekset.pool import planned_globally
-
-            return planned_globally(plan, world, self.seed, self.epoch, stretches, rows)
-        read = [stretch for of_source in plan.stretches(world) for stretch in of_source]
-        shards, starts = np.array([(one.shard, one.start) for one in read], dtype=np.int64).reshape(-1, 2).T
-        return shards[stretches], starts[stretches] + rows
+        return plan.planned(world, self.seed, self.epoch)
 
     @property
     def _source_of(self) -> NDArray[np.int64]:
-        counts = [len(source.shards) for source in self.plan_.sources]
-        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        return self.plan_.source_of
 
     def report(self) -> dict[str, Any]:
         """What has been delivered of the epoch, by source, and what the pools of this rank hold."""
@@ -316,11 +305,7 @@ class MixedShardDataset(SharedStream[Any]):
 
     def _key(self, epoch: int, world: World) -> int:
         """What rows are drawn by: another number for every reader and epoch."""
-        facts = (self.seed, epoch, world.rank, world.size, world.worker, world.workers)
-        key = 0
-        for fact in facts:
-            key = _mixed(key + fact & _MASK)
-        return key
+        return reader_key(self.seed, epoch, world)
 
     def __iter__(self) -> Iterator[Any]:
         share, start = self._begin()
@@ -519,8 +504,8 @@ class _Deliver:
 
     def _draws(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A random number for each row: of seed, epoch and row alone, so that every reader draws the same."""
-        key = _mixed(_mixed(self.data.seed) + self.epoch & _MASK)
-        return _mixed_all(numbers.astype(np.uint64) + np.uint64(key))
+        key = mixed(mixed(self.data.seed) + self.epoch & _MASK)
+        return mixed_all(numbers.astype(np.uint64) + np.uint64(key))
 
     def _numbers(self, drawn: Drawn) -> NDArray[np.int64]:
         found: NDArray[np.int64] = self.data.plan_.firsts[drawn.shards] + drawn.rows
@@ -602,32 +587,6 @@ def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sou
     return tuple(whole_weights(weights))
 
 
-def _check_alike(plan: MixPlan) -> None:
-    """Refuse shards whose rows are not like those of the first, before anything is delivered."""
-    filled = [(source, shard) for source, shard in plan.shards if shard.census.rows]
-    for source, shard in filled[1:]:
-        _, first = filled[0]
-        if shard.census.fields != first.census.fields:
-            raise MismatchError(
-                f"{shard.path} (source {source.name!r}): its rows have {_listed(shard)}, but those of {first.path} have "
-                f"{_listed(first)}; sources of one pool must be alike"
-            )
-    for source, shard in filled:
-        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
-        if plan.mixing == "global" and not by_row:
-            raise MismatchError(
-                f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use mixing="pool", '
-                "or store shards uncompressed"
-            )
-
-
-def _listed(shard: Shard) -> str:
-    fields = shard.census.fields
-    if fields is None:
-        return "objects"
-    return ", ".join(f"{one.name} {one.dtype.lstrip('<|')}{list(one.shape)}" for one in fields)
-
-
 def _several(made: Any) -> list[Any]:
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
@@ -638,15 +597,3 @@ def _generator(draw: int) -> np.random.Generator:
 
 def _tensors(arrays: Mapping[str, NDArray[np.int64]]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-
-def _mixed(value: int) -> int:
-    return int(_mixed_all(np.array([value & _MASK], dtype=np.uint64))[0])
-
-
-def _mixed_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Random numbers for numbers (splitmix64)."""
-    found = values + np.uint64(_GOLDEN)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))

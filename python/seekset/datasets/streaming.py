@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seekset.augment import hex_symmetries
 from seekset.datasets.mixed import MixedShardDataset
 from seekset.errors import MismatchError
-from seekset.files import AnyPath, as_path
+from seekset.files import AnyPath
 from seekset.limits import limit, whole_number
-from seekset.mixing import parse_ranges
-from seekset.shards.readers import find_shards
+from seekset.mixing import chosen_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +74,7 @@ class StreamingMixedShardDataset(MixedShardDataset):
         if max_memory_gb is not None and max_memory_gb <= 0:
             raise ValueError(f"max_memory_gb must be above 0, or None for no limit, but is {max_memory_gb}")
         most = None if max_memory_gb is None else int(max_memory_gb * _GB)
-        sources = options.pop("sources", None) or _chosen(data_dirs, shard_ranges, options.get("reader"))
+        sources = options.pop("sources", None) or chosen_shards(data_dirs, shard_ranges, options.get("reader"))
         if enable_augmentation:
             options.setdefault("augment", hex_symmetries)
         super().__init__(
@@ -120,7 +119,7 @@ def discover_and_split_multiple_data(
     """
     if not 0 <= validation < 1:
         raise ValueError(f"validation must be a share from 0 to below 1, but is {validation}")
-    chosen = _chosen(data_dirs, shard_ranges, reader)
+    chosen = chosen_shards(data_dirs, shard_ranges, reader)
     train, held_out = {}, {}
     for name, paths in chosen.items():
         count = min(len(paths) - 1, max(1, round(len(paths) * validation))) if validation and len(paths) > 1 else 0
@@ -157,32 +156,3 @@ def check_disjoint(a: MixedShardDataset, b: MixedShardDataset) -> None:
             raise MismatchError(
                 f"{shard.path} (source {source.name!r}) is in both datasets: it is, or has the size and both ends of, {twin.path}"
             )
-
-
-def _chosen(
-    data_dirs: Sequence[AnyPath], shard_ranges: Sequence[str] | None, reader: Any
-) -> dict[str, list[Path]]:
-    """The shards of each directory that its ranges mean."""
-    if isinstance(data_dirs, (str, bytes)) or isinstance(shard_ranges, str):
-        raise TypeError("data_dirs and shard_ranges are lists, with one entry for each directory")
-    ranges = ["all"] * len(data_dirs) if shard_ranges is None else list(shard_ranges)
-    if len(ranges) != len(data_dirs):
-        raise ValueError(f"there are {len(ranges)} shard ranges for {len(data_dirs)} directories: give one for each")
-    found: dict[str, list[Path]] = {}
-    for directory, text in zip(map(as_path, data_dirs), ranges, strict=True):
-        if not directory.is_dir():
-            raise FileNotFoundError(f"{directory}: there is no such directory")
-        if str(directory) in found:
-            raise ValueError(f"{directory} is given twice: put its ranges into one, such as \"0-9,20-29\"")
-        if text.strip().lower() == "none":
-            found[str(directory)] = []
-            continue
-        try:
-            shards = find_shards(directory, reader)
-        except FileNotFoundError:
-            raise FileNotFoundError(f'{directory}: there is no shard in it; give the range "none" if none is meant') from None
-        try:
-            found[str(directory)] = [shards[place] for place in parse_ranges(text, len(shards))]
-        except ValueError as error:
-            raise ValueError(f"{directory}: {error}") from None
-    return found
