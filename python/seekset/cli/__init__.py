@@ -19,6 +19,7 @@ _COMMANDS = {
     "get": "seekset.cli.get",
     "index": "seekset.cli.index",
     "plan": "seekset.cli.plan",
+    "pool": "seekset.cli.pool",
     "stats": "seekset.cli.stats",
     "tfrecord": "seekset.cli.tfrecord",
     "tfrecord-index": "seekset.cli.tfrecord_index",
