@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,7 @@ import numpy as np
 from contest import Row, apart
 
 if TYPE_CHECKING:
+    from seekset.mixing import Mixing
     from seekset.quality import MixingQuality
 
 SHARDS, OF_SHARD, OF_FIRST = 50, 200, 40
@@ -66,6 +69,34 @@ def _rows_of(shard: int) -> Iterator[int]:
 
 def _mixed(seed: int) -> list[int]:
     return random.Random(seed).sample(range(SHARDS), SHARDS)
+
+
+def _seekset(seed: int, open_shards: int = 1, mixing: Mixing = "pool") -> Order:
+    """Planned by row counts alone: of shards there are only these."""
+    from seekset.mixing import MixPlan, Source
+    from seekset.shards import Census, Field, Shard
+    from seekset.world import World
+
+    def shard(number: int) -> Shard:
+        census = Census(OF_SHARD, (Field("x", "<f4", ()),), row_bytes=5, packed_bytes=5 * OF_SHARD, decoded_bytes=0)
+        return Shard(Path(f"{number}.npz"), 0, 0, "", census)
+
+    cuts = ((0, OF_FIRST), (OF_FIRST, SHARDS))
+    plan = MixPlan(
+        sources=tuple(Source(str(first), tuple(map(shard, range(first, last)))) for first, last in cuts),
+        pool_rows=BUFFER,
+        threshold=BUFFER * 3 // 4,
+        open_shards=open_shards,
+        mixing=mixing,
+    )
+    # Through a pool of one row, rows come as they are read. Without a pool they are read in no order but their own.
+    one_by_one = replace(plan, pool_rows=1, threshold=1)
+
+    def numbers(plan: MixPlan) -> list[int]:
+        shards, rows = plan.planned(World(), seed, 0)
+        return (shards * OF_SHARD + rows).tolist()
+
+    return numbers(plan), list(range(SHARDS * OF_SHARD)) if mixing == "global" else numbers(one_by_one)
 
 
 def _webdataset(seed: int, initial: int = BUFFER) -> Order:
@@ -133,6 +164,9 @@ def _reservoir(seed: int) -> Order:
 
 
 _SHUFFLES: dict[str, Callable[[int], Order]] = {
+    "seekset, one open shard": partial(_seekset, open_shards=1),
+    "seekset, ten open shards": partial(_seekset, open_shards=OPEN),
+    'seekset, mixing="global"': partial(_seekset, mixing="global"),
     "webdataset shuffle": partial(_webdataset, initial=100),
     "webdataset shuffle, buffer filled first": _webdataset,
     "Hugging Face shuffle, one open shard": partial(_hugging_face, open_shards=1),
