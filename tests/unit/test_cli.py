@@ -437,6 +437,7 @@ def test_help_lists_every_command_with_a_line_about_it(cli):
         "get",
         "index",
         "plan",
+        "pool",
         "stats",
         "tfrecord",
         "tfrecord-index",
