@@ -14,7 +14,7 @@ from seekset import _core
 from seekset.errors import MismatchError
 from seekset.files import AnyPath, as_path, fingerprint
 from seekset.shards.readers import find_shards, reader_for
-from seekset.world import World
+from seekset.world import Even, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from seekset.shards.census import Shard
     from seekset.shards.readers import ShardReader
-    from seekset.world import Even
+    from seekset.shards.rows import Field
 
 __all__ = [
     "MOST_ROWS",
@@ -55,6 +55,8 @@ Mixing = Literal["pool", "global"]
 _PIECE_BYTES = 8 << 20
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
+# Memory for pooled rows of columns is asked for in chunks: the last one may be all but empty.
+_CHUNK_BYTES = 1 << 18
 MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
 
@@ -220,7 +222,7 @@ class MixPlan:
     decoders: int = 1
 
     def __post_init__(self) -> None:
-        for name, choices in (("stop", get_args(Stop)), ("mixing", get_args(Mixing))):
+        for name, choices in (("stop", get_args(Stop)), ("mixing", get_args(Mixing)), ("even", get_args(Even))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {getattr(self, name)!r}")
         if not 0 <= self.threshold <= self.pool_rows:
@@ -246,6 +248,11 @@ class MixPlan:
             return tuple(rows)
         turns = _core.turns(rows, 0, self.max_rows)
         return tuple(np.bincount(turns, minlength=len(rows)).tolist())
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...] | None:
+        """The columns of all rows; ``None`` for objects. Shards without rows don't tell: they may have no columns."""
+        return next((shard.census.fields for _, shard in self.shards if shard.census.rows), None)
 
     def shares(self, world: World) -> list[tuple[int, int]]:
         """The rows of each source that fall to one reader."""
@@ -404,11 +411,17 @@ class PoolSize:
     row_bytes: int
     in_flight: int
     budget: int | None
+    chunk: int = 0
 
     @property
     def peak(self) -> int:
         """The most bytes that are in use at once."""
-        return self.pool_rows * self.row_bytes + self.in_flight
+        return self.pool_rows * self.row_bytes + self.chunk + self.in_flight
+
+    @property
+    def beside(self) -> int | None:
+        """The bytes that may be in use beside the pool, whatever it holds; ``None`` for no bound."""
+        return None if self.budget is None else self.budget - (self.peak - self.in_flight)
 
     @classmethod
     def of(cls, plan: MixPlan, world: World) -> Self:
@@ -419,13 +432,14 @@ class PoolSize:
             return cls(plan.pool_rows, 0, 0, budget)
         row_bytes = max(_core.pooled_row_bytes(plan.shards[one.shard][1].census.row_bytes) for one in read)
         rows = sum(stretch.rows for stretch in read)
-        in_flight = _in_flight(plan, world)
+        in_flight, chunk = _in_flight(plan, world), 0 if plan.fields is None else _CHUNK_BYTES
         pool_rows = plan.pool_rows
         if budget is not None:
-            pool_rows = min(pool_rows, (budget - in_flight) // row_bytes)
+            pool_rows = min(pool_rows, (budget - in_flight - chunk) // row_bytes)
         if pool_rows < 1:
-            raise MismatchError(_too_small(plan, read, budget, in_flight + row_bytes))
-        return cls(min(pool_rows, max(rows, 1)) if budget is not None else pool_rows, row_bytes, in_flight, budget)
+            raise MismatchError(_too_small(plan, read, budget, in_flight + chunk + row_bytes))
+        pool_rows = pool_rows if budget is None else min(pool_rows, rows)
+        return cls(pool_rows, row_bytes, in_flight, budget, chunk)
 
 
 def cost(plan: MixPlan, stretch: Stretch) -> int:
@@ -475,8 +489,9 @@ class MixShare:
 
     @property
     def longest(self) -> MixShare:
-        """The share of the rank that has most: the first."""
-        return replace(self, world=replace(self.world, rank=0))
+        """The share of the rank that has most: the first, unless ranks end as their sources do."""
+        ranks = range(1 if self.plan.stop == "all_exhausted" else self.world.size)
+        return max((replace(self, world=replace(self.world, rank=rank)) for rank in ranks), key=len)
 
     def at_worker(self, worker: int, workers: int) -> MixShare:
         """The same rank's, as one of its loader's workers."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from seekset import _core
-from seekset.mixing import MOST_ROWS, cost, held
-from seekset.shards.loader import Loaded, ShardLoader
+from seekset.mixing import MOST_ROWS, Stretch, cost, held
+from seekset.shards.loader import Loaded, ShardLoader, check_rows
+from seekset.shards.rows import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seekset.mixing import MixPlan, PoolSize, Stretch
+    from seekset.mixing import MixPlan, PoolSize
     from seekset.shards.rows import Field
     from seekset.world import World
 
@@ -63,10 +64,9 @@ def begin_pool(plan: MixPlan, world: World, seed: int, epoch: int, order: _core.
     """The pool of one reader, where an order is."""
     if plan.mixing == "global":
         return _Everything(plan, world, seed, epoch, order)
-    fields = next((shard.census.fields for _, shard in plan.shards), None)
     stretches = [stretch for of_source in plan.stretches(world) for stretch in of_source]
     filling = _Filling(plan, stretches, plan.sized(world))
-    return _Objects(filling, order) if fields is None else _Rows(filling, order, fields)
+    return _Objects(filling, order) if plan.fields is None else _Rows(filling, order, plan.fields)
 
 
 class Upcoming(Protocol):
@@ -90,10 +90,12 @@ class _Filling:
         self.stretches = stretches
         self.shards = np.array([stretch.shard for stretch in stretches], dtype=np.int64)
         self.starts = np.array([stretch.start for stretch in stretches], dtype=np.int64)
-        # What is on its way has room of its own.
-        self.room = None if size.budget is None else size.budget - size.in_flight
+        # What is on its way, or waits to be pooled, has room of its own.
+        self.room = size.beside
+        self.most = plan.open_shards * len(plan.sources) + 2 * plan.decoders
         self.loader = ShardLoader(plan, plan.decoders)
         self.loaded = 0
+        self.largest = max((cost(plan, stretch) for stretch in stretches), default=0)
         # By reading: what was asked for and has not come, and what has come and may not be used up.
         self.coming: dict[int, Stretch] = {}
         self.waiting: dict[int, Stretch] = {}
@@ -104,35 +106,40 @@ class _Filling:
         """The most bytes that what is on its way takes."""
         return sum(cost(self.plan, stretch) for stretch in self.coming.values())
 
-    def _pooled(self, stretch: Stretch) -> int:
-        """The most bytes that rows of a stretch take once they are pooled."""
-        return stretch.rows * _core.pooled_row_bytes(self.plan.shards[stretch.shard][1].census.row_bytes)
-
     def ask(self, reading: int, stretch: int) -> None:
         """Have a stretch read."""
         self.coming[reading] = self.stretches[stretch]
         self.loader.ask(reading, self.stretches[stretch])
 
-    def look_ahead(self, pool_bytes: int, upcoming: Upcoming) -> None:
-        """Ask for what is needed next, as far as there is room for it in the pool, once what waits is there."""
+    def again(self, readings: Sequence[int], upcoming: Upcoming) -> Iterator[tuple[int, Loaded]]:
+        """Read what is pooled in the middle of an epoch, as many at a time as there are decoders and not more."""
+        for place, reading in enumerate(readings):
+            for ahead in readings[place : place + self.plan.decoders]:
+                if ahead not in self.coming:
+                    self.ask(ahead, upcoming.stretch(ahead))
+            yield reading, self.take(reading, upcoming)
+
+    def look_ahead(self, upcoming: Upcoming) -> None:
+        """Ask for what is needed next, as far as there is room for it beside what is on its way or waits."""
         for reading in [reading for reading in self.waiting if not upcoming.is_open(reading)]:
             del self.waiting[reading]
         # As many as wait for a thread as are being read: more would only wait longer.
-        while len(self.coming) < 2 * self.plan.decoders:
-            ahead = [*self.coming.values(), *self.waiting.values()]
-            promised = pool_bytes + sum(map(self._pooled, ahead))
-            if ahead and self.room is not None and promised > self.room:
-                return
-            reading = upcoming.next_reading()
-            if reading is None:
+        while len(self.coming) < 2 * self.plan.decoders and len(self.coming) + len(self.waiting) < self.most:
+            if not self._has_room() or (reading := upcoming.next_reading()) is None:
                 return
             self.ask(reading, upcoming.stretch(reading))
 
-    def take(self, reading: int, stretch: int) -> Loaded:
+    def _has_room(self) -> bool:
+        """Whether any stretch can be read beside the others: which one is next is known only once it is promised."""
+        waiting = sum(held(self.plan, stretch) for stretch in self.waiting.values())
+        return self.room is None or self.reserved + waiting + self.largest <= self.room
+
+    def take(self, reading: int, upcoming: Upcoming) -> Loaded:
         """What was read, waited for if need be."""
-        if reading not in self.coming:
-            self.ask(reading, stretch)
-        return self.took(reading, stretch, self.loader.wait(reading))
+        # There was no room to look ahead: it is needed now. What comes before it is, too; and none is told of twice.
+        while reading not in self.coming and (needed := upcoming.next_reading()) is not None:
+            self.ask(needed, upcoming.stretch(needed))
+        return self.took(reading, upcoming.stretch(reading), self.loader.wait(reading))
 
     def took(self, reading: int, stretch: int, loaded: Loaded) -> Loaded:
         """Take note of what came."""
@@ -176,9 +183,9 @@ class _Rows:
         self._resume()
 
     def _resume(self) -> None:
-        """In the middle of an epoch, ask for what is pooled there, and for what is partly so."""
-        for reading in self._pool.resume():
-            self._filling.ask(reading, self._pool.stretch(reading))
+        """In the middle of an epoch, read what is pooled there, and what is partly so."""
+        for reading, loaded in self._filling.again(self._pool.resume(), self._pool):
+            self._put(reading, loaded)
 
     def draw(self, count: int) -> Drawn:
         """The next rows, unpacked; fewer at the end."""
@@ -193,7 +200,7 @@ class _Rows:
             parts.append((stretches, rows))
             done += len(rows)
             if missing is not None:
-                self._put(missing, self._filling.take(missing, self._pool.stretch(missing)))
+                self._put(missing, self._filling.take(missing, self._pool))
             elif done < count:
                 break
         found = self._filling.drawn(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -205,8 +212,7 @@ class _Rows:
         for reading in list(self._filling.coming):
             if (loaded := self._filling.loader.done(reading)) is not None:
                 self._put(reading, self._filling.took(reading, self._pool.stretch(reading), loaded))
-        allocated = self._pool.bytes[1]
-        self._filling.look_ahead(allocated, self._pool)
+        self._filling.look_ahead(self._pool)
 
     def _put(self, reading: int, loaded: Loaded) -> None:
         if loaded.packed is None:
@@ -244,11 +250,13 @@ class _Objects:
         # By reading: what was read and is not yet pooled.
         self._blocks: dict[int, Sequence[Any]] = {}
         if order.drawn:
-            for reading in order.resume():
-                filling.ask(reading, order.stretch(reading))
+            pooled: dict[int, list[tuple[int, int]]] = {}
             for slot, reading, row in zip(*(column.tolist() for column in order.pooled()), strict=True):
-                self._slots[slot] = self._block(reading)[row]
-            self._drop_used()
+                pooled.setdefault(reading, []).append((slot, row))
+            for reading, loaded in filling.again(order.resume(), order):
+                self._keep(reading, loaded)
+                self._slots.update((slot, self._blocks[reading][row]) for slot, row in pooled.get(reading, ()))
+                self._drop_used()
 
     def draw(self, count: int) -> Drawn:
         """The next objects; fewer at the end."""
@@ -268,7 +276,7 @@ class _Objects:
         return found
 
     def _load(self) -> None:
-        self._filling.look_ahead(len(self._slots) * self._row_bytes, self._order)
+        self._filling.look_ahead(self._order)
         for slot, reading, row in zip(*(column.tolist() for column in self._order.load()), strict=True):
             self._slots[slot] = self._block(reading)[row]
         self._drop_used()
@@ -282,11 +290,13 @@ class _Objects:
 
     def _block(self, reading: int) -> Sequence[Any]:
         if reading not in self._blocks:
-            loaded = self._filling.take(reading, self._order.stretch(reading))
-            objects = None if loaded.rows is None else loaded.rows.objects
-            self._blocks[reading] = [None] * self._stretch(reading).rows if objects is None else objects
-            self._filling.look_ahead(len(self._slots) * self._row_bytes, self._order)
+            self._keep(reading, self._filling.take(reading, self._order))
+            self._filling.look_ahead(self._order)
         return self._blocks[reading]
+
+    def _keep(self, reading: int, loaded: Loaded) -> None:
+        objects = None if loaded.rows is None else loaded.rows.objects
+        self._blocks[reading] = [None] * self._stretch(reading).rows if objects is None else objects
 
     def _drop_used(self) -> None:
         for reading in [reading for reading in self._blocks if not self._order.is_open(reading)]:
@@ -333,10 +343,12 @@ class _Everything:
             try:
                 shard.check()
                 read: Any = source.reader_of(shard)
-                part = read.read_rows(shard.path, rows[group])
+                part = as_rows(read.read_rows(shard.path, rows[group]), shard.path)
+                shard.check()
+                check_rows(part, Stretch(number, int(rows[group[0]]), len(group)), shard)
             except Exception as error:  # noqa: BLE001 (raised where the rows are delivered)
                 for place in group.tolist():
-                    found.faults[place] = Fault(number, int(rows[place]), str(error), error)
+                    found.faults[place] = Fault(number, int(rows[place]), str(error) or type(error).__name__, error)
                 continue
             for at, reason in part.bad.items():
                 found.faults[int(group[at])] = Fault(number, int(rows[group[at]]), reason)

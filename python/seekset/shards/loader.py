@@ -15,9 +15,10 @@ from seekset.shards.packed import PackedShard, pack_shard, read_shard
 
 if TYPE_CHECKING:
     from seekset.mixing import MixPlan, Stretch
+    from seekset.shards.census import Shard
     from seekset.shards.rows import Rows
 
-__all__ = ["Loaded", "ShardLoader"]
+__all__ = ["Loaded", "ShardLoader", "check_rows"]
 
 # How long a wait lasts before it is begun anew, so that Ctrl-C is heard.
 _SECONDS = 0.2
@@ -34,7 +35,7 @@ class Loaded:
     @property
     def bad(self) -> dict[int, str]:
         """Which of its rows could not be read, and why."""
-        found = self.packed or self.rows
+        found = self.rows if self.packed is None else self.packed
         return {} if found is None else found.bad
 
 
@@ -152,16 +153,19 @@ def _read(plan: MixPlan, stretch: Stretch, decoder: Decoder | None) -> Loaded:
             loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
         # Once more: it may have been replaced while it was read.
         shard.check()
-        _check(loaded, stretch, shard.census.fields, shard.path)
+        check_rows(loaded.packed if loaded.packed is not None else loaded.rows, stretch, shard)
     except Exception as error:  # noqa: BLE001 (a reader of one's own may raise anything; it is raised where its rows are delivered)
         return Loaded(error=error)
     return loaded
 
 
-def _check(loaded: Loaded, stretch: Stretch, fields: Any, path: Any) -> None:
-    found = loaded.packed if loaded.packed is not None else loaded.rows
+def check_rows(found: PackedShard | Rows | None, stretch: Stretch, shard: Shard) -> None:
+    """Refuse rows that are not those which were counted: too few, too many, or with other fields."""
+    path, fields = shard.path, shard.census.fields
     if found is None or len(found) != stretch.rows:
         count = 0 if found is None else len(found)
-        raise StaleIndexError(f"{path}: {stretch.rows} rows were counted from row {stretch.start} on, {count} were read")
+        raise StaleIndexError(
+            f"{path}: {stretch.rows} rows were counted from row {stretch.start} on, {count} were read"
+        )
     if found.fields != fields:
         raise StaleIndexError(f"{path}: its fields were {fields}, but {found.fields} were read")
