@@ -39,10 +39,12 @@ class Gauges:
 
     def begin(self) -> None:
         """Begin an epoch. Where the main process delivers, workers don't, and the other way round."""
-        if get_worker_info() is None:
+        worker = get_worker_info()
+        if worker is None:
             self._shared[1:] = 0
         else:
             self._shared[0] = 0
+            self._shared[1 + worker.num_workers :] = 0
         self._mine()[:] = 0
 
     def note(self, facts: dict[str, int], rows: list[int] | NDArray[np.int64], *, skipped: int) -> None:

@@ -1,5 +1,7 @@
 """One stream out of many sources of shards: mixed in proportion, exactly once, resumable at every row."""
 
+# ruff: noqa: SLF001 (what delivers is a part of the dataset, in a class of its own)
+
 from __future__ import annotations
 
 import logging
@@ -17,7 +19,7 @@ from seekset.datasets.gauges import Gauges
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.order import Order
 from seekset.datasets.stream import SharedStream, of_rank
-from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, StaleIndexError
+from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, StaleIndexError, UnknownIdError
 from seekset.files import AnyPath
 from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
@@ -25,7 +27,7 @@ from seekset.mixing import MixPlan, MixShare, Source, check_alike, mixed, mixed_
 from seekset.pool import begin_pool
 from seekset.quality import MixingQuality, measure
 from seekset.shards.census import take_census
-from seekset.shards.readers import find_shards, reader_for
+from seekset.shards.readers import find_shards
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +78,9 @@ class PoolLedger(NamedTuple):
         """Raise a ``SeeksetError`` unless every row was delivered exactly once."""
         if self.delivered != self.whole:
             count = f"{self.delivered.count} rows were delivered of {self.whole.count}"
-            which = "" if self.delivered.count != self.whole.count else ", but some more than once and others not at all"
+            which = (
+                "" if self.delivered.count != self.whole.count else ", but some more than once and others not at all"
+            )
             raise SeeksetError(f"the epoch is not complete: {count}{which}")
 
 
@@ -191,12 +195,15 @@ class MixedShardDataset(SharedStream[Any]):
         self.yields_batches = batch_size is not None
 
     def _found(self, sources: Sources, reader: ShardReader | None) -> Iterator[Source]:
-        named = sources if isinstance(sources, Mapping) else {str(one): one for one in sources}
+        named = sources if isinstance(sources, Mapping) else _by_name(sources)
         if not named:
             raise ValueError("there are no sources: a pool needs one at least")
         for name, patterns in named.items():
-            given = [] if isinstance(patterns, (list, tuple)) and not patterns else find_shards(patterns, reader)
-            shards, unread = take_census(given, reader, on_error="skip" if self._skip else "raise")
+            try:
+                given = [] if isinstance(patterns, (list, tuple)) and not patterns else find_shards(patterns, reader)
+                shards, unread = take_census(given, reader, on_error="skip" if self._skip else "raise")
+            except (SeeksetError, FileNotFoundError) as error:
+                raise _like(error, f"source {name!r}: {error}") from error
             self._unread += unread
             yield Source(name, tuple(shards), reader)
 
@@ -205,11 +212,7 @@ class MixedShardDataset(SharedStream[Any]):
         names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_bytes", "max_rows", "decoders")
         rules = {name: getattr(plan, name) for name in names}
         weights = None if plan.weights is None else list(plan.weights)
-        return {**rules, "weights": weights, "rank": self._rank(), "sources": [source.name for source in plan.sources]}
-
-    def _rank(self) -> int:
-        share: MixShare = self._share if hasattr(self, "_share") else MixShare(self.plan_, of_rank())
-        return share.world.rank
+        return {**rules, "weights": weights, "sources": [source.name for source in plan.sources]}
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -269,7 +272,13 @@ class MixedShardDataset(SharedStream[Any]):
         rows = dict(zip(self.sources, found.pop("rows"), strict=True))
         found["waited_s"] = found.pop("waited_us") / 1e6
         shards = {source.name: len(source.shards) for source in self.plan_.sources}
-        return {"epoch": self.epoch, "rows": rows, "of": dict(zip(rows, self.plan_.rows, strict=True)), "shards": shards, **found}
+        return {
+            "epoch": self.epoch,
+            "rows": rows,
+            "of": dict(zip(rows, self.plan_.rows, strict=True)),
+            "shards": shards,
+            **found,
+        }
 
     @property
     def ledger(self) -> PoolLedger:
@@ -290,7 +299,10 @@ class MixedShardDataset(SharedStream[Any]):
         """Where the rows of an item or a batch come from; of a dataset with ``return_provenance=True``."""
         found = item["provenance"]
         shards, rows = (np.atleast_1d(np.asarray(found[name])).tolist() for name in ("shard", "row"))
-        return [Provenance(self.plan_.shards[shard][0].name, self.plan_.shards[shard][1].path, row) for shard, row in zip(shards, rows, strict=True)]
+        return [
+            Provenance(self.plan_.shards[shard][0].name, self.plan_.shards[shard][1].path, row)
+            for shard, row in zip(shards, rows, strict=True)
+        ]
 
     def skipped(self) -> dict[str, Any]:
         """How many rows were left out in all processes, which of this process, and shards that could not be counted."""
@@ -314,7 +326,9 @@ class MixedShardDataset(SharedStream[Any]):
         order = plan.order(world, self._key(epoch, world), plan.sized(world).pool_rows)
         self._ledger.begin(epoch, self._delivered_before(order, world, epoch, start))
         self._gauges.begin()
-        with closing(_Deliver(self, begin_pool(plan, world, self.seed, epoch, order), epoch, start, len(share))) as deliver:
+        with closing(
+            _Deliver(self, begin_pool(plan, world, self.seed, epoch, order), epoch, start, len(share))
+        ) as deliver:
             yield from deliver.items(skip)
 
     def _delivered_before(self, order: _core.Mixing, world: World, epoch: int, position: int) -> Ledger:
@@ -337,7 +351,12 @@ class MixedShardDataset(SharedStream[Any]):
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._with_data(state), "seed": self.seed, "data": self.plan_.fingerprint, "shards": self.plan_.marks}
+        return {
+            **super()._with_data(state),
+            "seed": self.seed,
+            "data": self.plan_.fingerprint,
+            "shards": self.plan_.marks,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one.
@@ -347,7 +366,7 @@ class MixedShardDataset(SharedStream[Any]):
         if isinstance(state, dict):
             self._check_data(state)
             seed = state.get("seed")
-            if not self._drawn_seed and seed != self.seed:
+            if seed != self.seed and not (self._drawn_seed and isinstance(seed, int)):
                 raise MismatchError(f"state mismatch: seed was {seed!r} and is {self.seed!r} here")
         super().load_state_dict(state)
         self._order.seed = state["seed"]
@@ -368,7 +387,8 @@ class MixedShardDataset(SharedStream[Any]):
     def __repr__(self) -> str:
         world = self._share.world
         shards, rows = len(self.plan_.shards), sum(self.plan_.rows)
-        return f"<{type(self).__name__} of {rows} rows in {shards} shards of {len(self.plan_.sources)} sources, rank {world.rank} of {world.size}>"
+        what = f"{rows} rows in {shards} shards of {len(self.plan_.sources)} sources"
+        return f"<{type(self).__name__} of {what}, rank {world.rank} of {world.size}>"
 
 
 class _Deliver:
@@ -377,6 +397,8 @@ class _Deliver:
     def __init__(self, data: MixedShardDataset, pool: Pool, epoch: int, start: int, length: int) -> None:
         self.data, self.pool, self.epoch = data, pool, epoch
         self.position, self.length = start, length
+        # Where a last batch with fewer rows begins that is to be left out.
+        self.end = length - length % (data._batch_size or 1) if data._drop_last else length
         self._sources = data._source_of
         self._logged = 0
 
@@ -385,7 +407,7 @@ class _Deliver:
 
     def items(self, skip: int) -> Iterator[Any]:
         size = self.data._batch_size
-        while self.position < self.length:
+        while self.position < self.end:
             count = min(size or _AT_ONCE, self.length - self.position)
             drawn = self.pool.draw(count)
             if len(drawn) != count:
@@ -396,10 +418,12 @@ class _Deliver:
 
     def _batch(self, drawn: Drawn) -> Iterator[Any]:
         kept = self._sound(drawn)
-        items = self._columns(drawn, kept) if drawn.columns is not None else self._objects(drawn, kept)
+        items: Any = None
+        if len(kept):
+            items = self._columns(drawn, kept) if drawn.columns is not None else self._objects(drawn, kept)
         self._advance(drawn, kept, len(drawn))
-        short = len(drawn) < (self.data._batch_size or 0)
-        if len(kept) and not (short and self.data._drop_last):
+        # What augmentation left nothing of is no batch.
+        if items:
             yield self._transformed(items)
 
     def _sound(self, drawn: Drawn) -> NDArray[np.int64]:
@@ -411,96 +435,119 @@ class _Deliver:
     def _meet(self, fault: Fault, position: int) -> None:
         """Raise what is wrong with a row, or take note of it."""
         data = self.data
-        source, shard = data.plan_.shards[fault.shard]
+        _, shard = data.plan_.shards[fault.shard]
         changed = isinstance(fault.error, StaleIndexError)
         if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
             data._faults[fault.shard, fault.row] = fault.reason
             return
-        message = (
-            f"{shard.path}: row {fault.row} of source {source.name!r} (epoch {self.epoch}, stream position {position}): "
-            f"{fault.reason.removeprefix(f'{shard.path}: ')}"
-        )
-        kind = StaleIndexError if changed else FormatError if fault.error is None else SeeksetError
-        if isinstance(fault.error, SeeksetError) and not changed:
-            kind = type(fault.error)
-        raise kind(message) from fault.error
+        reason = fault.reason.removeprefix(f"{shard.path}: ")
+        message = f"{self._place(fault.shard, fault.row, position)}: {reason}"
+        raise _like(FormatError() if fault.error is None else fault.error, message) from fault.error
+
+    def _place(self, shard: int, row: int, position: int) -> str:
+        source, found = self.data.plan_.shards[shard]
+        return f"{found.path}: row {row} of source {source.name!r} (epoch {self.epoch}, stream position {position})"
 
     def _columns(self, drawn: Drawn, kept: NDArray[np.int64]) -> dict[str, Any]:
         columns = drawn.columns or {}
         chosen = columns if len(kept) == len(drawn) else {name: column[kept] for name, column in columns.items()}
         batch: dict[str, Any] = {name: torch.from_numpy(column) for name, column in chosen.items()}
-        numbers = self._numbers(drawn)[kept]
-        batch = self._augmented_batch(batch, numbers)
-        if self.data._return_provenance:
+        if self.data._augment is not None:
+            batch, kept = self._augmented_batch(batch, drawn, kept)
+        if self.data._return_provenance and batch:
             batch["provenance"] = _tensors(self._where(drawn, kept))
         return batch
 
     def _objects(self, drawn: Drawn, kept: NDArray[np.int64]) -> Any:
         objects = [(drawn.objects or [])[place] for place in kept.tolist()]
         if self.data._augment is not None:
-            made = zip(objects, self._draws(self._numbers(drawn)[kept]).tolist(), strict=True)
-            objects = [one for item, draw in made for one in _several(self.data._augment(item, _generator(draw)))]
-        if self.data._return_provenance:
+            made = [self._made(item, drawn, place) for item, place in zip(objects, kept.tolist(), strict=True)]
+            objects, kept = (
+                [one for several in made for one in several],
+                np.repeat(kept, [len(several) for several in made]),
+            )
+        if self.data._return_provenance and objects:
             return {"items": objects, "provenance": _tensors(self._where(drawn, kept))}
         return objects
 
-    def _augmented_batch(self, batch: dict[str, Any], numbers: NDArray[np.int64]) -> dict[str, Any]:
+    def _augmented_batch(
+        self, batch: dict[str, Any], drawn: Drawn, kept: NDArray[np.int64]
+    ) -> tuple[dict[str, Any], NDArray[np.int64]]:
+        """What augmentation makes of a batch, and the place that each of its rows is from."""
+        whole = self._augmented_at_once(batch, drawn, kept)
+        if whole is not None:
+            return whole, kept
+        items = ({name: column[at] for name, column in batch.items()} for at in range(len(kept)))
+        made = [self._made(item, drawn, place) for item, place in zip(items, kept.tolist(), strict=True)]
+        rows = [one for several in made for one in several]
+        if not rows:
+            return {}, kept[:0]
+        stacked = {name: torch.stack([torch.as_tensor(one[name]) for one in rows]) for name in rows[0]}
+        return stacked, np.repeat(kept, [len(several) for several in made])
+
+    def _augmented_at_once(
+        self, columns: dict[str, Any], drawn: Drawn, kept: NDArray[np.int64]
+    ) -> dict[str, Any] | None:
+        """Many rows augmented in one call; ``None`` where they can't be, or one is at fault that is still to be met."""
         augment: Any = self.data._augment
-        if augment is None:
-            return batch
-        draws = self._draws(numbers)
-        if hasattr(augment, "augment_batch"):
-            return dict(augment.augment_batch(batch, draws))
-        made = [
-            one
-            for place, draw in enumerate(draws.tolist())
-            for one in _several(augment({name: column[place] for name, column in batch.items()}, _generator(draw)))
-        ]
-        return {name: torch.stack([torch.as_tensor(one[name]) for one in made]) for name in made[0]} if made else batch
+        if not hasattr(augment, "augment_batch"):
+            return None
+        try:
+            return dict(augment.augment_batch(columns, self._draws(self._numbers(drawn)[kept])))
+        except SeeksetError:
+            return None
 
     def _singly(self, drawn: Drawn, skip: int) -> Iterator[Any]:
-        numbers = self._numbers(drawn)
         columns: dict[str, Any] = {name: torch.from_numpy(column) for name, column in (drawn.columns or {}).items()}
-        augment: Any = self.data._augment
-        at_once = augment is not None and hasattr(augment, "augment_batch") and bool(columns)
-        if at_once and not drawn.faults:
-            columns = dict(augment.augment_batch(columns, self._draws(numbers)))
+        whole = None
+        if columns and self.data._augment is not None and not drawn.faults:
+            whole = self._augmented_at_once(columns, drawn, np.arange(len(drawn)))
         for place in range(len(drawn)):
             if place in drawn.faults:
                 self._meet(drawn.faults[place], self.position)
                 self._advance_one(drawn, place, sound=False)
-                continue
-            item: Any = {name: column[place] for name, column in columns.items()} if columns else (drawn.objects or [])[place]
-            yield from self._parts(item, drawn, place, int(numbers[place]), skip, augmented=at_once and not drawn.faults)
+            elif whole is not None:
+                yield from self._parts([{name: column[place] for name, column in whole.items()}], drawn, place, skip)
+            else:
+                item: Any = (
+                    {name: column[place] for name, column in columns.items()}
+                    if columns
+                    else (drawn.objects or [])[place]
+                )
+                made = [item] if self.data._augment is None else self._made(item, drawn, place, at=self.position)
+                yield from self._parts(made, drawn, place, skip)
             skip = 0
 
-    def _parts(self, item: Any, drawn: Drawn, place: int, number: int, skip: int, *, augmented: bool) -> Iterator[Any]:
-        """What becomes of a row: itself, or what augmentation makes of it, from the part on that was not delivered."""
-        made = [item]
-        if self.data._augment is not None and not augmented:
-            made = _several(self._augmented(item, number))
-        for part, one in enumerate(made):
-            last = part + 1 == len(made)
-            if part < skip:
-                continue
+    def _parts(self, made: list[Any], drawn: Drawn, place: int, skip: int) -> Iterator[Any]:
+        """What became of a row, from the part on that was not delivered."""
+        left = made[skip:]
+        if not left:
+            self._advance_one(drawn, place, sound=True)
+        for part, one in enumerate(left, skip + 1):
+            item = one
             if self.data._return_provenance:
                 where = {name: int(values[place]) for name, values in self._where(drawn, None).items()}
-                one = {**one, "provenance": where} if isinstance(one, dict) else {"item": one, "provenance": where}
-            if last:
+                item = {**one, "provenance": where} if isinstance(one, dict) else {"item": one, "provenance": where}
+            if part == len(made):
                 self._advance_one(drawn, place, sound=True)
             else:
-                self.data._position.advance(self.position, part + 1)
-            yield self._transformed(one)
-        if not made:
-            self._advance_one(drawn, place, sound=True)
+                self.data._position.advance(self.position, part)
+            yield self._transformed(item)
 
-    def _augmented(self, item: Any, number: int) -> Any:
+    def _made(self, item: Any, drawn: Drawn, place: int, *, at: int | None = None) -> list[Any]:
+        """What augmentation makes of one row; what it raises says which row that is."""
         augment: Any = self.data._augment
-        draws = self._draws(np.array([number], dtype=np.int64))
-        if hasattr(augment, "augment_batch") and isinstance(item, dict):
-            batch = augment.augment_batch({name: value[None] for name, value in item.items()}, draws)
-            return {name: value[0] for name, value in batch.items()}
-        return augment(item, _generator(int(draws[0])))
+        draws = self._draws(self._numbers(drawn)[place : place + 1])
+        try:
+            if hasattr(augment, "augment_batch") and isinstance(item, dict):
+                batch = augment.augment_batch({name: value[None] for name, value in item.items()}, draws)
+                return [{name: value[0] for name, value in batch.items()}]
+            made = augment(item, _generator(int(draws[0])))
+        except SeeksetError as error:
+            position = self.position + place if at is None else at
+            where = self._place(int(drawn.shards[place]), int(drawn.rows[place]), position)
+            raise _like(error, f"{where}: {error}") from error
+        return made if isinstance(made, list) else [made]
 
     def _draws(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A random number for each row: of seed, epoch and row alone, so that every reader draws the same."""
@@ -522,7 +569,8 @@ class _Deliver:
         """Say that rows are being delivered."""
         self.position += count
         data = self.data
-        data._position.advance(self.position)
+        # A batch that is left out is no reason to begin again for nothing.
+        data._position.advance(self.position if self.position < self.end else self.length)
         data._ledger.add(self.epoch, Ledger.of(self._numbers(drawn)[kept]))
         self._tell(drawn.shards[kept], count - len(kept))
 
@@ -548,7 +596,8 @@ class _Deliver:
             self._logged = facts["shards_read"]
             _log.info(
                 "pool: %d shards read, %d rows pooled in %.1f MB, position %d of %d in epoch %d",
-                facts["shards_read"], facts["pooled"], facts["pool_bytes"] / 1e6, self.position, self.length, self.epoch,
+                facts["shards_read"], facts["pooled"], facts["pool_bytes"] / 1e6,
+                self.position, self.length, self.epoch,
             )  # fmt: skip
 
     def _check_memory(self) -> None:
@@ -580,15 +629,30 @@ def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sou
     names = list(sources) if isinstance(sources, Mapping) else [str(one) for one in sources]
     if isinstance(weights, Mapping):
         if set(weights) != set(names):
-            raise MismatchError(f"weights mismatch: there are weights for {sorted(weights)}, but the sources are {sorted(names)}")
+            raise MismatchError(
+                f"weights mismatch: there are weights for {sorted(weights)}, but the sources are {sorted(names)}"
+            )
         weights = [weights[name] for name in names]
     if len(weights) != len(names):
         raise MismatchError(f"weights mismatch: there are {len(weights)} weights for {len(names)} sources")
     return tuple(whole_weights(weights))
 
 
-def _several(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+def _by_name(sources: Sequence[AnyPath]) -> dict[str, AnyPath]:
+    if isinstance(sources, (str, bytes, Path)):
+        raise TypeError(f"sources are a list or a mapping of names, not one path: give [{str(sources)!r}]")
+    named: dict[str, AnyPath] = {}
+    for one in sources:
+        if str(one) in named:
+            raise ValueError(f"source {str(one)!r} is given twice: its rows would come twice")
+        named[str(one)] = one
+    return named
+
+
+def _like(error: Exception, message: str) -> Exception:
+    """An error of the same kind with another message; of what is no error of seekset's, a ``SeeksetError``."""
+    plain = isinstance(error, (SeeksetError, FileNotFoundError)) and not isinstance(error, UnknownIdError)
+    return type(error)(message) if plain else SeeksetError(message)
 
 
 def _generator(draw: int) -> np.random.Generator:

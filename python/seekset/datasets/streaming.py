@@ -49,7 +49,8 @@ class StreamingMixedShardDataset(MixedShardDataset):
     >>> pathlib.Path("games").mkdir()
     >>> for k in range(3):
     ...     board = np.zeros((4, 2, 5, 5), dtype="f4")
-    ...     np.savez(f"games/shuffled_{k:04}.npz", board=board, policy=np.ones((4, 25), "f4") / 25, value=np.ones(4, "f4"))
+    ...     policy = np.ones((4, 25), dtype="f4") / 25
+    ...     np.savez(f"games/shuffled_{k:04}.npz", board=board, policy=policy, value=np.ones(4, "f4"))
     >>> ds = StreamingMixedShardDataset(["games"], ["0-1"], pool_size=5, random_seed=0)
     >>> len(ds), sorted(next(iter(ds)))
     (8, ['board', 'policy', 'value'])
@@ -147,12 +148,13 @@ def create_datasets(
 
 
 def check_disjoint(a: MixedShardDataset, b: MixedShardDataset) -> None:
-    """Raise a ``MismatchError`` if two datasets have a shard in common: the same file, or another of the same content."""
+    """Raise a ``MismatchError`` if two datasets have a shard in common: the same file, or one of the same content."""
     files = {shard.path.resolve(): shard for _, shard in a.plan_.shards}
     contents = {(shard.size, shard.digest): shard for _, shard in a.plan_.shards if shard.census.rows}
     for source, shard in b.plan_.shards:
         twin = files.get(shard.path.resolve()) or contents.get((shard.size, shard.digest))
         if twin is not None:
             raise MismatchError(
-                f"{shard.path} (source {source.name!r}) is in both datasets: it is, or has the size and both ends of, {twin.path}"
+                f"{shard.path} (source {source.name!r}) is in both datasets: it is, or has the size and both ends of, "
+                f"{twin.path}"
             )
