@@ -1,0 +1,346 @@
+"""What is wrong with directories, ranges, options and shards of a pool: who says so, where, and what can be skipped."""
+
+import gzip
+import os
+import pickle
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from hex_shards import hex_examples, write_hex
+from mixed_shards import Lines, Slow, mixed, number, write_sources, write_text
+from seekset.datasets import StreamingMixedShardDataset
+from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError
+from seekset.shards import PickleShards
+
+
+@pytest.fixture
+def games(tmp_path):
+    """Two directories of pickled shards of 3 rows."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for shard in range(2):
+            write_hex(tmp_path / name / f"{shard}.pkl.gz", hex_examples(3))
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+class Evil:
+    """A pickle of it runs a command where it is read by others."""
+
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+# --- directories and options ------------------------------------------------------------------------------------------
+
+
+def test_directories_that_are_missing_or_empty_are_named(games, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere: there is no such directory"):
+        StreamingMixedShardDataset([games[0], tmp_path / "nowhere"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match='empty: there is no shard in it; give the range "none"'):
+        StreamingMixedShardDataset([games[0], tmp_path / "empty"])
+    assert len(StreamingMixedShardDataset([games[0], tmp_path / "empty"], ["all", "none"])) == 6
+    with pytest.raises(FileNotFoundError, match="source 'more': .*nowhere"):
+        mixed({"more": tmp_path / "nowhere"})
+
+
+@pytest.mark.parametrize(
+    "ranges,message",
+    [
+        (["all"], "there are 1 shard ranges for 2 directories"),
+        (["all", "0-2"], "b: range '0-2' is outside of the shards: there are 2, 0 to 1"),
+        (["all", "2"], "b: range '2' is outside"),
+        (["1-0", "all"], "a: range '1-0' is outside"),
+        (["x", "all"], "a: range 'x': expected"),
+        (["", "all"], "a: range '': expected"),
+        (["-1", "all"], "a: range '-1': expected"),
+    ],
+)
+def test_ranges_that_do_not_fit_are_refused(games, ranges, message):
+    with pytest.raises(ValueError, match=message):
+        StreamingMixedShardDataset(games, ranges)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"pool_size": 0}, "pool_size must be at least 1, but is 0"),
+        ({"pool_size": 5, "refill_threshold": 6}, "refill_threshold must be at most pool_size, 5, but is 6"),
+        ({"refill_threshold": -1}, "refill_threshold must be at least 0, but is -1"),
+        ({"max_memory_gb": 0}, "max_memory_gb must be above 0"),
+        ({"max_examples_unaugmented": 0}, "max_examples_unaugmented must be at least 1"),
+        ({"stop": "never"}, "stop must be one of"),
+        ({"mixing": "shaken"}, "mixing must be one of"),
+        ({"even": "odd"}, "even must be one of"),
+        ({"on_error": "ignore"}, 'on_error must be "raise" or "skip"'),
+        ({"open_shards": 0}, "open_shards must be at least 1"),
+        ({"decoders": 0}, "decoders must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"weights": [1]}, "there are 1 weights for 2 sources"),
+        ({"weights": [1, 0]}, "weights must be numbers above 0"),
+        ({"weights": {"a": 1, "b": 1}}, "weights mismatch"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(games, options, message):
+    with pytest.raises(ValueError, match=message):
+        StreamingMixedShardDataset(games, **options)
+
+
+def test_lists_that_are_none_and_sources_given_twice_are_refused(games):
+    with pytest.raises(TypeError, match="data_dirs and shard_ranges are lists"):
+        StreamingMixedShardDataset(str(games[0]))
+    with pytest.raises(TypeError, match="data_dirs and shard_ranges are lists"):
+        StreamingMixedShardDataset(games, "all")
+    with pytest.raises(ValueError, match="a is given twice"):
+        StreamingMixedShardDataset([games[0], games[0]])
+    with pytest.raises(TypeError, match="sources are a list or a mapping of names, not one path"):
+        mixed(str(games[0]))
+    with pytest.raises(ValueError, match="a' is given twice: its rows would come twice"):
+        mixed([games[0], str(games[0])])
+    with pytest.raises(ValueError, match="there are no sources"):
+        mixed([])
+
+
+def test_global_mixing_needs_rows_that_are_read_singly(games):
+    with pytest.raises(MismatchError, match=r"0\.pkl\.gz: its rows can't be read singly"):
+        mixed(games, mixing="global")
+
+
+# --- shards that can't be read ----------------------------------------------------------------------------------------
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def no_pickle(path):
+    path.write_bytes(gzip.compress(b"these are words"))
+
+
+def evil(path):
+    path.write_bytes(gzip.compress(pickle.dumps({"examples": [Evil()]})))
+
+
+def other_shape(path):
+    write_hex(path, [{**one, "board": one["board"][:, :5, :5]} for one in hex_examples(3)])
+
+
+def other_dtype(path):
+    write_hex(path, [{**one, "board": one["board"].astype("f8")} for one in hex_examples(3)])
+
+
+def other_fields(path):
+    write_hex(path, [{"board": one["board"]} for one in hex_examples(3)])
+
+
+BROKEN = {
+    cut: (FormatError, "gzip member 0 ends early"),
+    no_pickle: (FormatError, "expected a pickle"),
+    evil: (FormatError, "system"),
+    other_shape: (MismatchError, r"board f4\[3, 5, 5\]"),
+    other_dtype: (MismatchError, r"board f8\[3, 13, 13\]"),
+    other_fields: (MismatchError, "sources of one pool must be alike"),
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_shards_that_are_broken_or_unlike_are_found_before_training(games, damage):
+    damage(games[1] / "1.pkl.gz")
+    kind, message = BROKEN[damage]
+    with pytest.raises(kind, match=message) as error:
+        mixed({"first": games[0], "second": games[1]})
+    assert str(games[1] / "1.pkl.gz") in str(error.value)
+    assert "source 'second'" in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [cut, no_pickle, evil])
+def test_shards_that_are_broken_are_skipped_and_listed(games, damage):
+    damage(games[1] / "1.pkl.gz")
+    data = mixed(games, on_error="skip")
+    assert len(list(data)) == len(data) == 9
+    [(path, reason)] = data.skipped()["shards"]
+    assert path == games[1] / "1.pkl.gz"
+    assert reason.startswith(str(path))
+
+
+def test_a_shard_that_inflates_to_more_than_is_allowed_is_refused(games):
+    with pytest.raises(MemoryLimitError, match=r"source '.*a': .*0\.pkl\.gz: it has more than 1000 bytes inflated"):
+        mixed(games, reader=PickleShards(max_bytes=1000))
+
+
+def worse(examples, row, **fields):
+    """Examples one of which lacks a field, or has another value in it."""
+    one = {name: value for name, value in {**examples[row], **fields}.items() if value is not ...}
+    return [*examples[:row], one, *examples[row + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "fields,message",
+    [
+        ({"board": ...}, "board"),
+        ({"board": np.zeros((3, 5, 5), "f4")}, "board"),
+        ({"board": np.zeros((3, 13, 13), "f8")}, "board"),
+        ({"value": "won"}, "value"),
+    ],
+)
+def test_a_row_that_is_unlike_the_rest_is_named_where_it_is_delivered(games, fields, message):
+    write_hex(games[1] / "0.pkl.gz", worse(hex_examples(6), 4, **fields))
+    found = set()
+    for decoders, batch in ((1, None), (2, 5)):
+        data = mixed(
+            dict(zip("ab", games, strict=True)), pool_rows=4, decoders=decoders, batch_size=batch, max_bytes=None
+        )
+        data.set_epoch(2)
+        with pytest.raises(FormatError, match=message) as error:
+            list(data)
+        found.add(str(error.value))
+    [text] = found
+    assert text.startswith(f"{games[1] / '0.pkl.gz'}: row 4 of source 'b' (epoch 2, stream position ")
+    skipping = mixed(games, pool_rows=4, on_error="skip")
+    assert len(list(skipping)) == 14
+    assert skipping.skipped()["count"] == 1
+    [(_, shard, row, reason)] = skipping.skipped()["rows"]
+    assert (shard, row) == (games[1] / "0.pkl.gz", 4)
+    assert message in reason
+
+
+# --- where and when errors come ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def numbers_with_words(tmp_path):
+    """Two sources of numbers in text; in three places there is a word instead."""
+    sources = write_text(tmp_path, {"a": [6, 5], "b": [4, 4, 4]})
+    for shard, number_there in (("a/01", "8"), ("b/00", "12"), ("b/02", "22")):
+        path = tmp_path / f"{shard}.txt"
+        path.write_text(" ".join("word" if word == number_there else word for word in path.read_text().split()))
+    return sources
+
+
+def until_error(data):
+    """What comes before the error, and the error."""
+    seen = []
+    try:
+        for item in data:
+            seen.append(number(item))
+    except SeeksetError as error:
+        return seen, type(error), str(error)
+    return seen, None, None
+
+
+@pytest.mark.parametrize("pool_rows", [1, 5, 100])
+def test_errors_come_at_the_same_position_whatever_the_prefetch(numbers_with_words, pool_rows):
+    runs = [
+        until_error(
+            mixed(numbers_with_words, reader=Slow(0.02), pool_rows=pool_rows, decoders=decoders, max_bytes=None)
+        )
+        for decoders in (1, 2, 3)
+        for _ in range(2)
+    ]
+    assert all(one == other for one, other in pairwise(runs))
+    seen, kind, message = runs[0]
+    assert kind is FormatError
+    assert f"(epoch 0, stream position {len(seen)}): 'word' is no number" in message
+    assert "of source '" in message
+    planned = mixed(numbers_with_words, reader=Slow(), pool_rows=pool_rows, max_bytes=None).planned()
+    assert len(planned[0]) == 23
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_rows_that_are_skipped_are_counted_and_listed_and_the_others_come(numbers_with_words, batch):
+    made = partial(mixed, numbers_with_words, reader=Slow(), pool_rows=5, on_error="skip", batch_size=batch)
+    data = made()
+    rows = [x for item in data for x in np.atleast_1d(item["x"].numpy()).tolist()]
+    assert sorted(rows) == sorted(set(range(23)) - {8, 12, 22})
+    skipped = data.skipped()
+    assert skipped["count"] == 3
+    assert [(source, shard.name, row, reason) for source, shard, row, reason in skipped["rows"]] == [
+        ("a", "01.txt", 2, "'word' is no number"),
+        ("b", "00.txt", 1, "'word' is no number"),
+        ("b", "02.txt", 3, "'word' is no number"),
+    ]
+    assert data.report()["rows"] == {"a": 10, "b": 10}
+    assert data.report()["skipped"] == 3
+
+
+class Failing(Slow):
+    """One shard can be counted, but not read; a second time, all can be looked at."""
+
+    fault: type[Exception] = OSError
+
+    def __init__(self, fault=OSError):
+        super().__init__(0.001)
+        self.fault = fault
+        self.counted = False
+
+    def read(self, path):
+        if self.counted and path.name == "01.txt":
+            raise self.fault("the disk is gone")
+        return super().read(path)
+
+
+@pytest.mark.parametrize(
+    "fault,kind", [(OSError, SeeksetError), (LookupError, SeeksetError), (FormatError, FormatError)]
+)
+def test_what_a_reader_raises_is_raised_where_the_rows_are_delivered(tmp_path, fault, kind):
+    sources = write_text(tmp_path, {"a": [3, 2], "b": [4]})
+    reader = Failing(fault)
+    data = mixed(sources, reader=reader, pool_rows=2)
+    reader.counted = True
+    seen, found, message = until_error(data)
+    assert found is kind
+    assert f"01.txt: row {message.partition('row ')[2][0]} of source 'a'" in message
+    assert f"stream position {len(seen)}): the disk is gone" in message
+
+
+def test_a_shard_that_fails_when_it_is_read_is_skipped_row_by_row(tmp_path):
+    reader = Failing()
+    data = mixed(write_text(tmp_path, {"a": [3, 2], "b": [4]}), reader=reader, pool_rows=2, on_error="skip")
+    reader.counted = True
+    assert sorted(map(number, data)) == [0, 1, 2, 5, 6, 7, 8]
+    assert [(shard.name, row) for _, shard, row, _ in data.skipped()["rows"]] == [("01.txt", 0), ("01.txt", 1)]
+
+
+def test_what_is_no_fault_of_the_data_is_never_skipped(tmp_path):
+    reader = Failing(ZeroDivisionError)
+    data = mixed(write_text(tmp_path, {"a": [3, 2]}), reader=reader, on_error="skip")
+    reader.counted = True
+    with pytest.raises(SeeksetError, match="the disk is gone") as error:
+        list(data)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+def test_objects_that_cannot_be_read_are_named_too(tmp_path):
+    class Gone(Lines):
+        gone = False
+
+        def read(self, path):
+            if self.gone and path.name == "01.txt":
+                raise OSError("gone")
+            return super().read(path)
+
+    reader = Gone()
+    sources = write_text(tmp_path, {"a": [3, 2], "b": [2]})
+    raising, skipping = (mixed(sources, reader=reader, on_error=how) for how in ("raise", "skip"))
+    reader.gone = True
+    with pytest.raises(SeeksetError, match=r"01\.txt: row \d of source 'a' \(epoch 0, stream position \d\): gone"):
+        list(raising)
+    assert sorted(skipping) == ["0", "1", "2", "5", "6"]
+
+
+def test_rows_that_are_read_singly_and_fail_are_named(tmp_path):
+    sources = write_sources(tmp_path, {"a": [3, 2]})
+    data = mixed(sources, mixing="global")
+    path = sources["a"] / "01.npz"
+    stat, content = path.stat(), bytearray(path.read_bytes())
+    content[:200] = b"\0" * 200
+    path.write_bytes(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(SeeksetError, match=r"01\.npz: row \d of source 'a' \(epoch 0, stream position \d\)"):
+        list(data)
+    skipping = mixed(sources, mixing="global", on_error="skip")
+    assert sorted(map(number, skipping)) == [0, 1, 2]
+    assert skipping.skipped()["count"] == 2
