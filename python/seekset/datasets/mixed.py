@@ -228,7 +228,7 @@ class MixedShardDataset(SharedStream[Any]):
         """How many items a loader with so many workers delivers, in this rank."""
         world = self._share.world
         if self.plan_.stop == "all_exhausted" and self._batch_size is None:
-            return self._share.of_rank
+            return int(self._share.of_rank)
         rows = [self.plan_.length(world.at_worker(worker, workers)) for worker in range(workers)]
         if self._batch_size is None:
             return sum(rows)

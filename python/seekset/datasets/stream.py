@@ -15,6 +15,7 @@ from seekset.world import Share, World, detect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from seekset.mixing import MixShare
     from seekset.position import Clock
     from seekset.world import Even
 
@@ -37,20 +38,20 @@ class SharedStream(HasEpoch, IterableDataset[_T], Generic[_T]):
         part: Where a place has parts: what states call them.
     """
 
-    def __init__(self, share: Share, clock: Clock, setting: dict[str, Any], *, part: str | None = None) -> None:
-        self._share = share
+    def __init__(self, share: Share | MixShare, clock: Clock, setting: dict[str, Any], *, part: str | None = None) -> None:
+        self._share: Any = share
         self._clock = clock
         self._position = Position(clock, {**setting, "world_size": share.world.size}, part=part)
         # Which workers were told that they had reached the end, and of which epoch: the next is theirs all together.
         self._ended = torch.zeros(_MOST_WORKERS, dtype=torch.int64).share_memory_()
 
-    def _of_worker(self) -> Share:
+    def _of_worker(self) -> Any:
         here, share = detect(), self._share
         if share.world.workers > 1:
             return share
         return share.at_worker(here.worker, here.workers)
 
-    def _begin(self) -> tuple[Share, int]:
+    def _begin(self) -> tuple[Any, int]:
         """The places of this process, and from which of them on it is to read."""
         refuse_cuda_in_worker()
         share = self._of_worker()
@@ -129,7 +130,7 @@ class Stream(SharedStream[_T]):
 
     def __len__(self) -> int:
         """How many rows the rank gets, through all its workers."""
-        return self._share.of_rank
+        return int(self._share.of_rank)
 
     def __iter__(self) -> Iterator[_T]:
         share, position = self._begin()
