@@ -13,6 +13,7 @@ import numpy as np
 from seekset import _core
 from seekset.errors import MismatchError
 from seekset.files import AnyPath, as_path, fingerprint
+from seekset.quality import MixingQuality, measure
 from seekset.shards.readers import find_shards, reader_for
 from seekset.world import Even, World
 
@@ -291,9 +292,15 @@ class MixPlan:
             pool = {"pool_rows": pool_rows, "threshold": threshold, "open_shards": self.open_shards}
         return _core.Mixing(lengths, weights=self._weights, stop=self.stop, key=key, **pool)
 
-    def planned(self, world: World, seed: int, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The shards and rows of an epoch for one reader, in the order in which they come, without reading one."""
-        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
+    def planned(
+        self, world: World, seed: int, epoch: int, pool_rows: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows of an epoch for one reader, in the order in which they come, without reading one.
+
+        A pool of another size may be asked after: one of a single row gives rows in the order in which they are read.
+        """
+        pool_rows = self.sized(world).pool_rows if pool_rows is None else pool_rows
+        order = self.order(world, reader_key(seed, epoch, world), pool_rows)
         stretches, rows = order.order(self.length(world))
         if self.mixing == "global":
             from seekset.pool import planned_globally
@@ -302,6 +309,20 @@ class MixPlan:
         read = [stretch for of_source in self.stretches(world) for stretch in of_source]
         shards, starts = np.array([(one.shard, one.start) for one in read], dtype=np.int64).reshape(-1, 2).T
         return shards[stretches], starts[stretches] + rows
+
+    def quality(self, world: World, seed: int, epoch: int, batch: int) -> MixingQuality | None:
+        """How well an epoch is mixed for one reader; nothing where it has no rows."""
+        shards, rows = self.planned(world, seed, epoch)
+        if not len(rows):
+            return None
+        delivered = self.firsts[shards] + rows
+        read = delivered
+        if self.mixing == "pool":
+            read_shards, read_rows = self.planned(world, seed, epoch, pool_rows=1)
+            numbers = self.firsts[read_shards] + read_rows
+            by_number = np.argsort(numbers, kind="stable")
+            read = by_number[np.searchsorted(numbers[by_number], delivered)]
+        return measure(shards, self.source_of[shards], read, batch=batch)
 
     @cached_property
     def source_of(self) -> NDArray[np.int64]:

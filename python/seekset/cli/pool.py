@@ -200,13 +200,9 @@ def describe(plan: MixPlan, seed: int) -> dict[str, Any]:
 
 def mixing_quality(plan: MixPlan, seed: int, batch: int) -> MixingQuality | None:
     """How well the first epoch is mixed; nothing where it has no rows."""
-    from seekset.quality import measure
     from seekset.world import World
 
-    shards, rows = plan.planned(World(), seed, 0)
-    if not len(rows):
-        return None
-    return measure(shards, plan.source_of[shards], plan.firsts[shards] + rows, batch=batch)
+    return plan.quality(World(), seed, 0, batch)
 
 
 def in_options(message: str) -> str:

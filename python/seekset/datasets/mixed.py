@@ -25,7 +25,6 @@ from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
 from seekset.mixing import MixPlan, MixShare, Source, check_alike, mixed, mixed_all, reader_key, whole_weights
 from seekset.pool import begin_pool
-from seekset.quality import MixingQuality, measure
 from seekset.shards.census import take_census
 from seekset.shards.readers import find_shards
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from seekset.mixing import Mixing, Stop
     from seekset.pool import Drawn, Fault, Pool
+    from seekset.quality import MixingQuality
     from seekset.shards.readers import ShardReader
     from seekset.world import Even, World
 
@@ -252,9 +252,7 @@ class MixedShardDataset(SharedStream[Any]):
         rows = {source.name: count for source, count in zip(plan.sources, plan.rows, strict=True)}
         quality = None
         if quality_batch is not None and plan.length(world) > quality_batch:
-            shards, numbers = self.planned(world)
-            read = plan.firsts[shards] + numbers
-            quality = measure(shards, self._source_of[shards], read, batch=quality_batch)
+            quality = plan.quality(world, self.seed, self.epoch, quality_batch)
         return PoolPlan(plan.order_digest(world, key), rows, plan.length(world), size.pool_rows, size.peak, quality)
 
     def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

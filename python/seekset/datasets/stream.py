@@ -38,7 +38,9 @@ class SharedStream(HasEpoch, IterableDataset[_T], Generic[_T]):
         part: Where a place has parts: what states call them.
     """
 
-    def __init__(self, share: Share | MixShare, clock: Clock, setting: dict[str, Any], *, part: str | None = None) -> None:
+    def __init__(
+        self, share: Share | MixShare, clock: Clock, setting: dict[str, Any], *, part: str | None = None
+    ) -> None:
         self._share: Any = share
         self._clock = clock
         self._position = Position(clock, {**setting, "world_size": share.world.size}, part=part)
