@@ -95,6 +95,7 @@ class _Filling:
         self.most = plan.open_shards * len(plan.sources) + 2 * plan.decoders
         self.loader = ShardLoader(plan, plan.decoders)
         self.loaded = 0
+        self.peak = 0
         self.largest = max((cost(plan, stretch) for stretch in stretches), default=0)
         # By reading: what was asked for and has not come, and what has come and may not be used up.
         self.coming: dict[int, Stretch] = {}
@@ -105,6 +106,10 @@ class _Filling:
     def reserved(self) -> int:
         """The most bytes that what is on its way takes."""
         return sum(cost(self.plan, stretch) for stretch in self.coming.values())
+
+    def note(self, used: int) -> None:
+        """Take note of the bytes that the pool and what waits for it take, beside what is on its way."""
+        self.peak = max(self.peak, used + self.reserved)
 
     def ask(self, reading: int, stretch: int) -> None:
         """Have a stretch read."""
@@ -125,9 +130,9 @@ class _Filling:
             del self.waiting[reading]
         # As many as wait for a thread as are being read: more would only wait longer.
         while len(self.coming) < 2 * self.plan.decoders and len(self.coming) + len(self.waiting) < self.most:
-            if not self._has_room() or (reading := upcoming.next_reading()) is None:
+            if not self._has_room() or (needed := upcoming.next_reading()) is None:
                 return
-            self.ask(reading, upcoming.stretch(reading))
+            self.ask(needed, upcoming.stretch(needed))
 
     def _has_room(self) -> bool:
         """Whether any stretch can be read beside the others: which one is next is known only once it is promised."""
@@ -213,6 +218,7 @@ class _Rows:
             if (loaded := self._filling.loader.done(reading)) is not None:
                 self._put(reading, self._filling.took(reading, self._pool.stretch(reading), loaded))
         self._filling.look_ahead(self._pool)
+        self._filling.note(sum(self._pool.bytes[1:]))
 
     def _put(self, reading: int, loaded: Loaded) -> None:
         if loaded.packed is None:
@@ -220,6 +226,7 @@ class _Rows:
             self._pool.provide(reading, b"", np.zeros(rows, dtype=np.uint64))
         else:
             self._pool.provide(reading, loaded.packed.content, loaded.packed.ends)
+        self._filling.note(sum(self._pool.bytes[1:]))
 
     def facts(self) -> dict[str, int]:
         """How many rows and bytes it holds."""
@@ -230,6 +237,7 @@ class _Rows:
             "pool_bytes": allocated,
             "waiting_bytes": blocks,
             "reading_bytes": self._filling.reserved,
+            "peak_bytes": self._filling.peak,
             "shards_read": self._filling.loaded,
             "waited_us": int(self._filling.loader.waited * 1e6),
         }
@@ -277,6 +285,7 @@ class _Objects:
 
     def _load(self) -> None:
         self._filling.look_ahead(self._order)
+        self._filling.note(self._bytes())
         for slot, reading, row in zip(*(column.tolist() for column in self._order.load()), strict=True):
             self._slots[slot] = self._block(reading)[row]
         self._drop_used()
@@ -297,6 +306,7 @@ class _Objects:
     def _keep(self, reading: int, loaded: Loaded) -> None:
         objects = None if loaded.rows is None else loaded.rows.objects
         self._blocks[reading] = [None] * self._stretch(reading).rows if objects is None else objects
+        self._filling.note(self._bytes())
 
     def _drop_used(self) -> None:
         for reading in [reading for reading in self._blocks if not self._order.is_open(reading)]:
@@ -310,6 +320,7 @@ class _Objects:
             "pool_bytes": self._bytes(),
             "waiting_bytes": 0,
             "reading_bytes": self._filling.reserved,
+            "peak_bytes": self._filling.peak,
             "shards_read": self._filling.loaded,
             "waited_us": int(self._filling.loader.waited * 1e6),
         }

@@ -437,6 +437,14 @@ def test_the_ledger_proves_an_epoch_complete(sources, workers, rules):
             data.ledger.check()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", ["first_exhausted", "cycle_until_all_exhausted"])
+def test_the_ledger_knows_where_workers_end(even_sources, workers, stop):
+    data = mixed(even_sources, weights=[1, 1], stop=stop)
+    list(loader(data, workers))
+    data.ledger.check()
+
+
 def test_the_ledger_of_a_resumed_epoch_counts_what_came_before(sources):
     data = mixed(sources, pool_rows=4)
     data.load_state_dict(begun(mixed(sources, pool_rows=4), 5))

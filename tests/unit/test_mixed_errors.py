@@ -40,10 +40,10 @@ def test_directories_that_are_missing_or_empty_are_named(games, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere: there is no such directory"):
         StreamingMixedShardDataset([games[0], tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match='empty: there is no shard in it; give the range "none"'):
+    with pytest.raises(FileNotFoundError, match=r'empty: there is no shard in it; give the range "none"'):
         StreamingMixedShardDataset([games[0], tmp_path / "empty"])
     assert len(StreamingMixedShardDataset([games[0], tmp_path / "empty"], ["all", "none"])) == 6
-    with pytest.raises(FileNotFoundError, match="source 'more': .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"source 'more': .*nowhere"):
         mixed({"more": tmp_path / "nowhere"})
 
 
@@ -224,8 +224,7 @@ def until_error(data):
     """What comes before the error, and the error."""
     seen = []
     try:
-        for item in data:
-            seen.append(number(item))
+        seen.extend(map(number, data))
     except SeeksetError as error:
         return seen, type(error), str(error)
     return seen, None, None

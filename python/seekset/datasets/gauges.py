@@ -52,7 +52,7 @@ class Gauges:
         slot = self._mine()
         slot[: len(_FACTS)] = [facts.get(name, 0) for name in _FACTS]
         used = sum(facts.get(name, 0) for name in ("pool_bytes", "waiting_bytes", "reading_bytes"))
-        slot[_PEAK] = max(slot[_PEAK], used)
+        slot[_PEAK] = max(slot[_PEAK], used, facts.get("peak_bytes", 0))
         slot[_SKIPPED] += skipped
         slot[_OWN:] += rows
 

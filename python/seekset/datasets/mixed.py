@@ -189,6 +189,8 @@ class MixedShardDataset(SharedStream[Any]):
         self._order = Order(0, seed=secrets.randbits(63) if seed is None else seed)
         self._gauges, self._ledger = Gauges(len(self.plan_.sources)), SharedLedger()
         self._faults: dict[tuple[int, int], str] = {}
+        # How many workers of a loader read, as those that read say.
+        self._workers = torch.ones(1, dtype=torch.int64).share_memory_()
         share = MixShare(self.plan_, of_rank() if world is None else world)
         self.plan_.sized(share.world)
         super().__init__(share, self._order, self._rules(), part="parts")
@@ -285,8 +287,12 @@ class MixedShardDataset(SharedStream[Any]):
         whole = Ledger()
         spans = zip(plan.sources, plan.shares(world), strict=True)
         if plan.stop != "all_exhausted" or plan.mixing == "global":
-            shards, rows = self.planned(world)
-            return PoolLedger(self._ledger.total(self.epoch), Ledger.of(plan.firsts[shards] + rows))
+            # Workers have ends of their own: it counts how many there are.
+            count = int(self._workers[0]) if world.workers == 1 else 0
+            for reader in [world.at_worker(worker, count) for worker in range(count)] or [world]:
+                shards, rows = self.planned(reader)
+                whole += Ledger.of(plan.firsts[shards] + rows)
+            return PoolLedger(self._ledger.total(self.epoch), whole)
         first = 0
         for source, (start, end) in spans:
             whole += Ledger.of(np.arange(first + start, first + end, dtype=np.int64))
@@ -321,6 +327,7 @@ class MixedShardDataset(SharedStream[Any]):
         share, start = self._begin()
         epoch, skip = self._position.under_way, self._position.parts
         world, plan = share.world, self.plan_
+        self._workers[0] = world.workers
         order = plan.order(world, self._key(epoch, world), plan.sized(world).pool_rows)
         self._ledger.begin(epoch, self._delivered_before(order, world, epoch, start))
         self._gauges.begin()
