@@ -57,7 +57,7 @@ def test_every_row_comes_once_and_at_the_same_place_again(folders, counts, rules
     for stream, before in zip(streams, delivered, strict=True):
         assert keys(stream) == before
         shards, places = stream.planned()
-        assert (stream.plan_.firsts[shards] + places).tolist() == before
+        assert (stream.mix.firsts[shards] + places).tolist() == before
 
 
 @settings(max_examples=15)
@@ -76,7 +76,7 @@ def test_a_stream_resumes_at_every_position(folders, counts, rules, reader, stop
 
     whole = keys(made())
     stream = made()
-    assert len(whole) == stream.plan_.length(world)
+    assert len(whole) == stream.mix.length(world)
     items = iter(stream)
     states = [stream.state_dict(), *(stream.state_dict() for _ in items)]
     for done, state in enumerate(states[:-1]):

@@ -127,7 +127,7 @@ class MixedShardDataset(SharedStream[Any]):
     ...     np.savez(f"{name}.npz", x=np.arange(first, first + 6 if first else 3))
     >>> ds = MixedShardDataset({"few": "a.npz", "many": "b.npz"}, pool_rows=4, batch_size=5)
     >>> [batch["x"].tolist() for batch in ds]
-    [[101, 0, 100, 103, 102], [2, 105, 104, 1]]
+    [[100, 0, 103, 102, 1], [101, 104, 2, 105]]
     >>> ds.ledger.check()
     """
 
@@ -165,7 +165,7 @@ class MixedShardDataset(SharedStream[Any]):
         threshold = pool_rows * 3 // 4 if refill_threshold is None else refill_threshold
         self._skip = on_error == "skip"
         self._unread: list[tuple[Path, str]] = []
-        self.plan_ = MixPlan(
+        self.mix = MixPlan(
             sources=tuple(self._found(sources, reader)),
             pool_rows=pool_rows,
             threshold=whole_number(threshold, "refill_threshold", least=0),
@@ -178,7 +178,7 @@ class MixedShardDataset(SharedStream[Any]):
             decoders=whole_number(decoders, "decoders", most=64),
             weights=_weights(weights, sources),
         )
-        check_alike(self.plan_)
+        check_alike(self.mix)
         self._batch_size = limit(batch_size, "batch_size")
         self._drop_last = drop_last
         self._augment, self._transform = augment, transform
@@ -187,12 +187,12 @@ class MixedShardDataset(SharedStream[Any]):
         self._verbose = verbose
         self._drawn_seed = seed is None
         self._order = Order(0, seed=secrets.randbits(63) if seed is None else seed)
-        self._gauges, self._ledger = Gauges(len(self.plan_.sources)), SharedLedger()
+        self._gauges, self._ledger = Gauges(len(self.mix.sources)), SharedLedger()
         self._faults: dict[tuple[int, int], str] = {}
         # How many workers of a loader read, as those that read say.
         self._workers = torch.ones(1, dtype=torch.int64).share_memory_()
-        share = MixShare(self.plan_, of_rank() if world is None else world)
-        self.plan_.sized(share.world)
+        share = MixShare(self.mix, of_rank() if world is None else world)
+        self.mix.sized(share.world)
         super().__init__(share, self._order, self._rules(), part="parts")
         self.yields_batches = batch_size is not None
 
@@ -210,7 +210,7 @@ class MixedShardDataset(SharedStream[Any]):
             yield Source(name, tuple(shards), reader)
 
     def _rules(self) -> dict[str, Any]:
-        plan = self.plan_
+        plan = self.mix
         names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_bytes", "max_rows", "decoders")
         rules = {name: getattr(plan, name) for name in names}
         weights = None if plan.weights is None else list(plan.weights)
@@ -229,9 +229,9 @@ class MixedShardDataset(SharedStream[Any]):
     def length(self, workers: int = 1) -> int:
         """How many items a loader with so many workers delivers, in this rank."""
         world = self._share.world
-        if self.plan_.stop == "all_exhausted" and self._batch_size is None:
+        if self.mix.stop == "all_exhausted" and self._batch_size is None:
             return int(self._share.of_rank)
-        rows = [self.plan_.length(world.at_worker(worker, workers)) for worker in range(workers)]
+        rows = [self.mix.length(world.at_worker(worker, workers)) for worker in range(workers)]
         if self._batch_size is None:
             return sum(rows)
         return sum(rows // self._batch_size if self._drop_last else -(-rows // self._batch_size) for rows in rows)
@@ -239,7 +239,7 @@ class MixedShardDataset(SharedStream[Any]):
     @property
     def sources(self) -> dict[str, list[Path]]:
         """The shards of each source, in the order in which they are read."""
-        return {source.name: [shard.path for shard in source.shards] for source in self.plan_.sources}
+        return {source.name: [shard.path for shard in source.shards] for source in self.mix.sources}
 
     @property
     def seed(self) -> int:
@@ -248,7 +248,7 @@ class MixedShardDataset(SharedStream[Any]):
 
     def plan(self, *, quality_batch: int | None = 100) -> PoolPlan:
         """What an epoch will be: nothing is read for it. With ``quality_batch=None``, without the quality of mixing."""
-        plan, world = self.plan_, self._of_worker().world
+        plan, world = self.mix, self._of_worker().world
         size = plan.sized(world)
         key = self._key(self.epoch, world)
         rows = {source.name: count for source, count in zip(plan.sources, plan.rows, strict=True)}
@@ -259,23 +259,23 @@ class MixedShardDataset(SharedStream[Any]):
 
     def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows of an epoch, in the order in which they come, without reading one."""
-        plan, world = self.plan_, self._of_worker().world if world is None else world
+        plan, world = self.mix, self._of_worker().world if world is None else world
         return plan.planned(world, self.seed, self.epoch)
 
     @property
     def _source_of(self) -> NDArray[np.int64]:
-        return self.plan_.source_of
+        return self.mix.source_of
 
     def report(self) -> dict[str, Any]:
         """What has been delivered of the epoch, by source, and what the pools of this rank hold."""
         found = self._gauges.total()
         rows = dict(zip(self.sources, found.pop("rows"), strict=True))
         found["waited_s"] = found.pop("waited_us") / 1e6
-        shards = {source.name: len(source.shards) for source in self.plan_.sources}
+        shards = {source.name: len(source.shards) for source in self.mix.sources}
         return {
             "epoch": self.epoch,
             "rows": rows,
-            "of": dict(zip(rows, self.plan_.rows, strict=True)),
+            "of": dict(zip(rows, self.mix.rows, strict=True)),
             "shards": shards,
             **found,
         }
@@ -283,7 +283,7 @@ class MixedShardDataset(SharedStream[Any]):
     @property
     def ledger(self) -> PoolLedger:
         """What this rank has delivered, through all its workers, beside what it is to deliver. ``check()`` compares."""
-        plan, world = self.plan_, self._share.world
+        plan, world = self.mix, self._share.world
         whole = Ledger()
         spans = zip(plan.sources, plan.shares(world), strict=True)
         if plan.stop != "all_exhausted" or plan.mixing == "global":
@@ -304,7 +304,7 @@ class MixedShardDataset(SharedStream[Any]):
         found = item["provenance"]
         shards, rows = (np.atleast_1d(np.asarray(found[name])).tolist() for name in ("shard", "row"))
         return [
-            Provenance(self.plan_.shards[shard][0].name, self.plan_.shards[shard][1].path, row)
+            Provenance(self.mix.shards[shard][0].name, self.mix.shards[shard][1].path, row)
             for shard, row in zip(shards, rows, strict=True)
         ]
 
@@ -314,7 +314,7 @@ class MixedShardDataset(SharedStream[Any]):
         return {"count": self._gauges.total()["skipped"], "rows": rows, "shards": list(self._unread)}
 
     def _named(self, shard: int, row: int) -> Provenance:
-        source, found = self.plan_.shards[shard]
+        source, found = self.mix.shards[shard]
         return Provenance(source.name, found.path, row)
 
     # --- the stream ---------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class MixedShardDataset(SharedStream[Any]):
     def __iter__(self) -> Iterator[Any]:
         share, start = self._begin()
         epoch, skip = self._position.under_way, self._position.parts
-        world, plan = share.world, self.plan_
+        world, plan = share.world, self.mix
         self._workers[0] = world.workers
         order = plan.order(world, self._key(epoch, world), plan.sized(world).pool_rows)
         self._ledger.begin(epoch, self._delivered_before(order, world, epoch, start))
@@ -339,15 +339,15 @@ class MixedShardDataset(SharedStream[Any]):
     def _delivered_before(self, order: _core.Mixing, world: World, epoch: int, position: int) -> Ledger:
         """The ledger of what comes before a position; the order is brought there."""
         ledger, left = Ledger(), position
-        read = [stretch for of_source in self.plan_.stretches(world) for stretch in of_source]
-        firsts = np.array([self.plan_.firsts[one.shard] + one.start for one in read], dtype=np.int64)
+        read = [stretch for of_source in self.mix.stretches(world) for stretch in of_source]
+        firsts = np.array([self.mix.firsts[one.shard] + one.start for one in read], dtype=np.int64)
         while left > 0:
             stretches, rows = order.order(min(left, 1 << 20))
-            if self.plan_.mixing == "global":
+            if self.mix.mixing == "global":
                 from seekset.pool import planned_globally
 
-                shards, rows = planned_globally(self.plan_, world, self.seed, epoch, stretches, rows)
-                ledger += Ledger.of(self.plan_.firsts[shards] + rows)
+                shards, rows = planned_globally(self.mix, world, self.seed, epoch, stretches, rows)
+                ledger += Ledger.of(self.mix.firsts[shards] + rows)
             else:
                 ledger += Ledger.of(firsts[stretches] + rows)
             left -= len(rows)
@@ -359,8 +359,8 @@ class MixedShardDataset(SharedStream[Any]):
         return {
             **super()._with_data(state),
             "seed": self.seed,
-            "data": self.plan_.fingerprint,
-            "shards": self.plan_.marks,
+            "data": self.mix.fingerprint,
+            "shards": self.mix.marks,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -377,13 +377,13 @@ class MixedShardDataset(SharedStream[Any]):
         self._order.seed = state["seed"]
 
     def _check_data(self, state: dict[str, Any]) -> None:
-        if state.get("data") == self.plan_.fingerprint:
+        if state.get("data") == self.mix.fingerprint:
             return
-        then, now = str(state.get("shards", "")), self.plan_.marks
+        then, now = str(state.get("shards", "")), self.mix.marks
         pairs = [(then[at : at + 4], now[at : at + 4]) for at in range(0, max(len(then), len(now)), 4)]
         changed = next((at for at, (before, here) in enumerate(pairs) if before != here), 0)
-        if changed < len(self.plan_.shards):
-            source, shard = self.plan_.shards[changed]
+        if changed < len(self.mix.shards):
+            source, shard = self.mix.shards[changed]
             which = f"{shard.path}, shard {changed} (from 0), of source {source.name!r}, is not the one of the state"
         else:
             which = f"there were {len(then) // 4} shards, and there are {len(now) // 4} here"
@@ -391,8 +391,8 @@ class MixedShardDataset(SharedStream[Any]):
 
     def __repr__(self) -> str:
         world = self._share.world
-        shards, rows = len(self.plan_.shards), sum(self.plan_.rows)
-        what = f"{rows} rows in {shards} shards of {len(self.plan_.sources)} sources"
+        shards, rows = len(self.mix.shards), sum(self.mix.rows)
+        what = f"{rows} rows in {shards} shards of {len(self.mix.sources)} sources"
         return f"<{type(self).__name__} of {what}, rank {world.rank} of {world.size}>"
 
 
@@ -440,7 +440,7 @@ class _Deliver:
     def _meet(self, fault: Fault, position: int) -> None:
         """Raise what is wrong with a row, or take note of it."""
         data = self.data
-        _, shard = data.plan_.shards[fault.shard]
+        _, shard = data.mix.shards[fault.shard]
         changed = isinstance(fault.error, StaleIndexError)
         if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
             data._faults[fault.shard, fault.row] = fault.reason
@@ -450,7 +450,7 @@ class _Deliver:
         raise _like(FormatError() if fault.error is None else fault.error, message) from fault.error
 
     def _place(self, shard: int, row: int, position: int) -> str:
-        source, found = self.data.plan_.shards[shard]
+        source, found = self.data.mix.shards[shard]
         return f"{found.path}: row {row} of source {source.name!r} (epoch {self.epoch}, stream position {position})"
 
     def _columns(self, drawn: Drawn, kept: NDArray[np.int64]) -> dict[str, Any]:
@@ -560,7 +560,7 @@ class _Deliver:
         return mixed_all(numbers.astype(np.uint64) + np.uint64(key))
 
     def _numbers(self, drawn: Drawn) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.data.plan_.firsts[drawn.shards] + drawn.rows
+        found: NDArray[np.int64] = self.data.mix.firsts[drawn.shards] + drawn.rows
         return found
 
     def _where(self, drawn: Drawn, kept: NDArray[np.int64] | None) -> dict[str, NDArray[np.int64]]:
@@ -584,7 +584,7 @@ class _Deliver:
         data = self.data
         data._position.advance(self.position)
         if sound:
-            number = data.plan_.firsts[drawn.shards[place]] + drawn.rows[place]
+            number = data.mix.firsts[drawn.shards[place]] + drawn.rows[place]
             data._ledger.add(self.epoch, Ledger.of([number]))
         # Shared memory is written once for many rows: nobody looks as often.
         if place + 1 == len(drawn) or not sound:
@@ -594,7 +594,7 @@ class _Deliver:
 
     def _tell(self, shards: NDArray[np.int64], skipped: int) -> None:
         data = self.data
-        rows = np.bincount(self._sources[shards], minlength=len(data.plan_.sources)) if len(shards) else 0
+        rows = np.bincount(self._sources[shards], minlength=len(data.mix.sources)) if len(shards) else 0
         facts = self.pool.facts()
         data._gauges.note(facts, rows, skipped=skipped)  # type: ignore[arg-type]
         if data._verbose and facts["shards_read"] != self._logged:

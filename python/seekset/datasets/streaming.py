@@ -149,9 +149,9 @@ def create_datasets(
 
 def check_disjoint(a: MixedShardDataset, b: MixedShardDataset) -> None:
     """Raise a ``MismatchError`` if two datasets have a shard in common: the same file, or one of the same content."""
-    files = {shard.path.resolve(): shard for _, shard in a.plan_.shards}
-    contents = {(shard.size, shard.digest): shard for _, shard in a.plan_.shards if shard.census.rows}
-    for source, shard in b.plan_.shards:
+    files = {shard.path.resolve(): shard for _, shard in a.mix.shards}
+    contents = {(shard.size, shard.digest): shard for _, shard in a.mix.shards if shard.census.rows}
+    for source, shard in b.mix.shards:
         twin = files.get(shard.path.resolve()) or contents.get((shard.size, shard.digest))
         if twin is not None:
             raise MismatchError(
