@@ -430,19 +430,20 @@ class PoolSize:
 
     pool_rows: int
     row_bytes: int
-    in_flight: int
+    partly: int
+    reading: int
     budget: int | None
     chunk: int = 0
 
     @property
     def peak(self) -> int:
         """The most bytes that are in use at once."""
-        return self.pool_rows * self.row_bytes + self.chunk + self.in_flight
+        return self.room + self.chunk + self.reading
 
     @property
-    def beside(self) -> int | None:
-        """The bytes that may be in use beside the pool, whatever it holds; ``None`` for no bound."""
-        return None if self.budget is None else self.budget - (self.peak - self.in_flight)
+    def room(self) -> int:
+        """The most bytes of rows that are pooled or wait to be."""
+        return self.pool_rows * self.row_bytes + self.partly
 
     @classmethod
     def of(cls, plan: MixPlan, world: World) -> Self:
@@ -450,17 +451,18 @@ class PoolSize:
         budget = None if plan.max_bytes is None else plan.max_bytes // world.workers
         read = [stretch for stretches in plan.stretches(world) for stretch in stretches]
         if plan.mixing == "global" or not read:
-            return cls(plan.pool_rows, 0, 0, budget)
+            return cls(plan.pool_rows, 0, 0, 0, budget)
         row_bytes = max(_core.pooled_row_bytes(plan.shards[one.shard][1].census.row_bytes) for one in read)
         rows = sum(stretch.rows for stretch in read)
-        in_flight, chunk = _in_flight(plan, world), 0 if plan.fields is None else _CHUNK_BYTES
+        partly, reading = _partly(plan, world), (plan.decoders + 1) * max(cost(plan, one) for one in read)
+        beside = partly + reading + (0 if plan.fields is None else _CHUNK_BYTES)
         pool_rows = plan.pool_rows
         if budget is not None:
-            pool_rows = min(pool_rows, (budget - in_flight - chunk) // row_bytes)
+            pool_rows = min(pool_rows, (budget - beside) // row_bytes)
         if pool_rows < 1:
-            raise MismatchError(_too_small(plan, read, budget, in_flight + chunk + row_bytes))
+            raise MismatchError(_too_small(plan, read, budget, beside + row_bytes))
         pool_rows = pool_rows if budget is None else min(pool_rows, rows)
-        return cls(pool_rows, row_bytes, in_flight, budget, chunk)
+        return cls(pool_rows, row_bytes, partly, reading, budget, beside - partly - reading)
 
 
 def cost(plan: MixPlan, stretch: Stretch) -> int:
@@ -475,12 +477,15 @@ def held(plan: MixPlan, stretch: Stretch) -> int:
     return min(census.packed_bytes, stretch.rows * census.row_bytes) + 8 * stretch.rows
 
 
-def _in_flight(plan: MixPlan, world: World) -> int:
-    """The most bytes beside the pool: of every source what is partly pooled, and what is being read."""
+def pooled(plan: MixPlan, stretch: Stretch) -> int:
+    """The most bytes that the rows of a stretch take in a pool."""
+    return stretch.rows * _core.pooled_row_bytes(plan.shards[stretch.shard][1].census.row_bytes)
+
+
+def _partly(plan: MixPlan, world: World) -> int:
+    """The most bytes of what is read, but not yet pooled: of every source, the shards that are open."""
     sources = [stretches for stretches in plan.stretches(world) if stretches]
-    partly = sum(plan.open_shards * max(held(plan, one) for one in stretches) for stretches in sources)
-    reading = plan.decoders * max(cost(plan, one) for stretches in sources for one in stretches)
-    return partly + reading
+    return sum(plan.open_shards * max(pooled(plan, one) for one in stretches) for stretches in sources)
 
 
 def _too_small(plan: MixPlan, read: Sequence[Stretch], budget: int | None, needed: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from seekset import _core
-from seekset.mixing import MOST_ROWS, Stretch, cost, held
+from seekset.mixing import MOST_ROWS, Stretch, cost, pooled
 from seekset.shards.loader import Loaded, ShardLoader, check_rows
 from seekset.shards.rows import as_rows
 
@@ -90,16 +90,13 @@ class _Filling:
         self.stretches = stretches
         self.shards = np.array([stretch.shard for stretch in stretches], dtype=np.int64)
         self.starts = np.array([stretch.start for stretch in stretches], dtype=np.int64)
-        # What is on its way, or waits to be pooled, has room of its own.
-        self.room = size.beside
-        self.most = plan.open_shards * len(plan.sources) + 2 * plan.decoders
+        self.room = size.room
         self.loader = ShardLoader(plan, plan.decoders)
         self.loaded = 0
         self.peak = 0
-        self.largest = max((cost(plan, stretch) for stretch in stretches), default=0)
-        # By reading: what was asked for and has not come, and what has come and may not be used up.
+        self.largest = max((pooled(plan, stretch) for stretch in stretches), default=0)
+        # By reading: what was asked for and has not come.
         self.coming: dict[int, Stretch] = {}
-        self.waiting: dict[int, Stretch] = {}
         self.faults: dict[int, Exception | dict[int, str]] = {}
 
     @property
@@ -124,20 +121,18 @@ class _Filling:
                     self.ask(ahead, upcoming.stretch(ahead))
             yield reading, self.take(reading, upcoming)
 
-    def look_ahead(self, upcoming: Upcoming) -> None:
-        """Ask for what is needed next, as far as there is room for it beside what is on its way or waits."""
-        for reading in [reading for reading in self.waiting if not upcoming.is_open(reading)]:
-            del self.waiting[reading]
-        # As many as wait for a thread as are being read: more would only wait longer.
-        while len(self.coming) < 2 * self.plan.decoders and len(self.coming) + len(self.waiting) < self.most:
-            if not self._has_room() or (needed := upcoming.next_reading()) is None:
+    def look_ahead(self, used: int, upcoming: Upcoming) -> None:
+        """Ask for what is needed next, as far as there is room for its rows beside those that are there or come.
+
+        What has been drawn leaves room, so that shards for the next filling are read while the pool is being emptied.
+        """
+        # One that waits for a thread is enough: more would only wait longer.
+        while len(self.coming) <= self.plan.decoders:
+            promised = used + sum(pooled(self.plan, stretch) for stretch in self.coming.values())
+            # Which one is next is known only once it is promised: there must be room for any.
+            if promised + self.largest > self.room or (needed := upcoming.next_reading()) is None:
                 return
             self.ask(needed, upcoming.stretch(needed))
-
-    def _has_room(self) -> bool:
-        """Whether any stretch can be read beside the others: which one is next is known only once it is promised."""
-        waiting = sum(held(self.plan, stretch) for stretch in self.waiting.values())
-        return self.room is None or self.reserved + waiting + self.largest <= self.room
 
     def take(self, reading: int, upcoming: Upcoming) -> Loaded:
         """What was read, waited for if need be."""
@@ -150,7 +145,6 @@ class _Filling:
         """Take note of what came."""
         del self.coming[reading]
         self.loaded += 1
-        self.waiting[reading] = self.stretches[stretch]
         if loaded.error is not None:
             self.faults[stretch] = loaded.error
         elif loaded.bad:
@@ -217,8 +211,8 @@ class _Rows:
         for reading in list(self._filling.coming):
             if (loaded := self._filling.loader.done(reading)) is not None:
                 self._put(reading, self._filling.took(reading, self._pool.stretch(reading), loaded))
-        self._filling.look_ahead(self._pool)
-        self._filling.note(sum(self._pool.bytes[1:]))
+        self._filling.look_ahead(self._pool.bytes[0], self._pool)
+        self._filling.note(self._pool.bytes[1])
 
     def _put(self, reading: int, loaded: Loaded) -> None:
         if loaded.packed is None:
@@ -226,16 +220,16 @@ class _Rows:
             self._pool.provide(reading, b"", np.zeros(rows, dtype=np.uint64))
         else:
             self._pool.provide(reading, loaded.packed.content, loaded.packed.ends)
-        self._filling.note(sum(self._pool.bytes[1:]))
+        self._filling.note(self._pool.bytes[1])
 
     def facts(self) -> dict[str, int]:
         """How many rows and bytes it holds."""
-        rows, allocated, blocks = self._pool.bytes
+        rows, allocated, waiting = self._pool.bytes
         return {
             "pooled": self._pool.held,
             "row_bytes": rows,
             "pool_bytes": allocated,
-            "waiting_bytes": blocks,
+            "waiting_bytes": waiting,
             "reading_bytes": self._filling.reserved,
             "peak_bytes": self._filling.peak,
             "shards_read": self._filling.loaded,
@@ -258,12 +252,12 @@ class _Objects:
         # By reading: what was read and is not yet pooled.
         self._blocks: dict[int, Sequence[Any]] = {}
         if order.drawn:
-            pooled: dict[int, list[tuple[int, int]]] = {}
+            wanted: dict[int, list[tuple[int, int]]] = {}
             for slot, reading, row in zip(*(column.tolist() for column in order.pooled()), strict=True):
-                pooled.setdefault(reading, []).append((slot, row))
+                wanted.setdefault(reading, []).append((slot, row))
             for reading, loaded in filling.again(order.resume(), order):
                 self._keep(reading, loaded)
-                self._slots.update((slot, self._blocks[reading][row]) for slot, row in pooled.get(reading, ()))
+                self._slots.update((slot, self._blocks[reading][row]) for slot, row in wanted.get(reading, ()))
                 self._drop_used()
 
     def draw(self, count: int) -> Drawn:
@@ -284,14 +278,14 @@ class _Objects:
         return found
 
     def _load(self) -> None:
-        self._filling.look_ahead(self._order)
+        self._filling.look_ahead(self._bytes(), self._order)
         self._filling.note(self._bytes())
         for slot, reading, row in zip(*(column.tolist() for column in self._order.load()), strict=True):
             self._slots[slot] = self._block(reading)[row]
         self._drop_used()
 
     def _bytes(self) -> int:
-        waiting = (held(self._filling.plan, self._stretch(reading)) for reading in self._blocks)
+        waiting = (pooled(self._filling.plan, self._stretch(reading)) for reading in self._blocks)
         return len(self._slots) * self._row_bytes + sum(waiting)
 
     def _stretch(self, reading: int) -> Stretch:
@@ -300,7 +294,7 @@ class _Objects:
     def _block(self, reading: int) -> Sequence[Any]:
         if reading not in self._blocks:
             self._keep(reading, self._filling.take(reading, self._order))
-            self._filling.look_ahead(self._order)
+            self._filling.look_ahead(self._bytes(), self._order)
         return self._blocks[reading]
 
     def _keep(self, reading: int, loaded: Loaded) -> None:

@@ -51,7 +51,7 @@ class Gauges:
         """Say how things are, and how many rows of each source have been delivered since."""
         slot = self._mine()
         slot[: len(_FACTS)] = [facts.get(name, 0) for name in _FACTS]
-        used = sum(facts.get(name, 0) for name in ("pool_bytes", "waiting_bytes", "reading_bytes"))
+        used = sum(facts.get(name, 0) for name in ("pool_bytes", "reading_bytes"))
         slot[_PEAK] = max(slot[_PEAK], used, facts.get("peak_bytes", 0))
         slot[_SKIPPED] += skipped
         slot[_OWN:] += rows

@@ -614,9 +614,9 @@ class _Deliver:
             facts = self.pool.facts()
             raise MemoryLimitError(
                 f"the process has {used} bytes of anonymous memory, and {most} are allowed: the pool has "
-                f"{facts['pool_bytes']}, what waits for it {facts['waiting_bytes']}, what is being read "
+                f"{facts['pool_bytes']} ({facts['waiting_bytes']} of them read ahead), what is being read "
                 f"{facts['reading_bytes']}, everything else "
-                f"{used - facts['pool_bytes'] - facts['waiting_bytes']}; stopped at position {self.position} of "
+                f"{used - facts['pool_bytes']}; stopped at position {self.position} of "
                 f"{self.length} in epoch {self.epoch}, where a state goes on"
             )
 

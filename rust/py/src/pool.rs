@@ -156,7 +156,7 @@ impl Mixing {
 
     /// Whether rows of a reading are still to be loaded.
     fn is_open(&self, reading: u32) -> bool {
-        self.inner.is_open(reading)
+        self.inner.first_unloaded(reading).is_some()
     }
 
     /// The readings that are needed at once where a pool begins, in the middle of an epoch too.
@@ -242,7 +242,7 @@ impl MixedPool {
 
     /// Whether rows of a reading are still to be pooled.
     fn is_open(&mut self, reading: u32) -> bool {
-        self.inner.mixing().is_open(reading)
+        self.inner.mixing().first_unloaded(reading).is_some()
     }
 
     /// How many rows are pooled.
@@ -251,11 +251,11 @@ impl MixedPool {
         self.inner.mixing().held()
     }
 
-    /// The bytes of pooled rows, those asked for to hold them, and those of rows that wait to be pooled.
+    /// The bytes of rows, pooled and waiting to be; those asked for to hold them; and of the rows, those that wait.
     #[getter]
     fn bytes(&self) -> (usize, usize, usize) {
         let bytes = self.inner.bytes();
-        (bytes.rows, bytes.allocated, bytes.blocks)
+        (bytes.rows, bytes.allocated, bytes.waiting)
     }
 }
 

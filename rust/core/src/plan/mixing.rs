@@ -204,11 +204,16 @@ impl Mixing {
         })
     }
 
-    /// Whether rows of a reading are still to be loaded.
+    /// The first row of a reading that is still to be loaded, if there is one.
     #[must_use]
-    pub fn is_open(&self, reading: u32) -> bool {
-        let pending = self.next.is_some_and(|(_, row)| row.reading == reading);
-        pending || reading as usize >= self.loads.readings.len() || self.open().any(|open| open == reading)
+    pub fn first_unloaded(&self, reading: u32) -> Option<u32> {
+        if let Some((_, row)) = self.next.filter(|(_, row)| row.reading == reading) {
+            return Some(row.row);
+        }
+        if reading as usize >= self.loads.readings.len() {
+            return Some(0);
+        }
+        self.open().find(|lane| lane.reading == reading).map(|lane| lane.row)
     }
 
     /// The readings that someone who begins here needs at once: those of what is pooled, and those that are open.
@@ -216,7 +221,7 @@ impl Mixing {
     /// [`Self::next_reading`] tells those that come after.
     pub fn resume(&mut self) -> Vec<u32> {
         let mut readings: Vec<u32> = self.pooled().map(|row| row.reading).collect();
-        readings.extend(self.open());
+        readings.extend(self.open().map(|lane| lane.reading));
         readings.extend(self.next.map(|(_, row)| row.reading));
         readings.sort_unstable();
         readings.dedup();
@@ -225,8 +230,8 @@ impl Mixing {
         readings
     }
 
-    fn open(&self) -> impl Iterator<Item = u32> {
-        self.loads.lanes.iter().flat_map(|lanes| lanes.open.iter().map(|lane| lane.reading))
+    fn open(&self) -> impl Iterator<Item = &Lane> {
+        self.loads.lanes.iter().flat_map(|lanes| &lanes.open)
     }
 }
 

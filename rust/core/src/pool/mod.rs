@@ -1,7 +1,7 @@
 //! A mixed pool: rows of many shards, packed, drawn in the order that [`Mixing`] plans and unpacked into batches.
 //!
-//! Whoever reads shards hands them over as [blocks](Block) of packed rows; rows are moved from there into the pool when
-//! it is their turn, and a block is let go of with its last row.
+//! Whoever reads shards hands them over as [blocks](Block) of packed rows. They are stored at once, and get a slot of the
+//! pool when it is their turn: rows that are read ahead take the room of rows that have been drawn.
 
 pub mod arena;
 pub mod packed;
@@ -46,10 +46,6 @@ impl Block {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &(*self.content).as_ref()[start as usize..self.ends[row] as usize]
     }
-
-    fn bytes(&self) -> usize {
-        (*self.content).as_ref().len() + self.ends.len() * size_of::<u64>()
-    }
 }
 
 impl fmt::Debug for Block {
@@ -72,12 +68,19 @@ pub struct Filled {
 /// The bytes a pool takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes {
-    /// Of packed rows, and what was asked for from the system to hold them.
+    /// Of packed rows, pooled or waiting to be.
     pub rows: usize,
     /// Memory for rows, used or not.
     pub allocated: usize,
-    /// Of blocks that were provided and not used up.
-    pub blocks: usize,
+    /// Of rows that wait.
+    pub waiting: usize,
+}
+
+/// Rows of a reading that wait for a slot, from the first on that is still to be loaded.
+#[derive(Debug)]
+struct Staged {
+    first: u32,
+    rows: Vec<Stored>,
 }
 
 /// A pool and what is in it.
@@ -87,8 +90,8 @@ pub struct MixedPool {
     fields: Vec<Field>,
     arena: Arena,
     slots: Vec<Stored>,
-    /// By reading.
-    blocks: HashMap<u32, Block>,
+    /// By reading: rows that were provided and wait for a slot.
+    staged: HashMap<u32, Staged>,
     /// Rows and slots of readings that are pooled by plan, but not yet provided: where a pool begins in the middle.
     absent: HashMap<u32, Vec<(u32, u32)>>,
 }
@@ -108,7 +111,7 @@ impl MixedPool {
                 absent.entry(reading).or_default().push((row, slot));
             }
         }
-        Ok(Self { mixing, fields, arena: Arena::default(), slots: Vec::new(), blocks: HashMap::new(), absent })
+        Ok(Self { mixing, fields, arena: Arena::default(), slots: Vec::new(), staged: HashMap::new(), absent })
     }
 
     /// The bytes that a packed row of so many takes in a pool, all in all.
@@ -125,8 +128,12 @@ impl MixedPool {
     /// The bytes it takes.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        let blocks = self.blocks.values().map(Block::bytes).sum();
-        Bytes { rows: self.arena.used(), allocated: self.arena.allocated(), blocks }
+        let waiting = |(reading, staged): (&u32, &Staged)| {
+            let next = self.mixing.first_unloaded(*reading).unwrap_or(staged.first) - staged.first;
+            staged.rows[next as usize..].iter().map(|row| Arena::cost(row.len())).sum::<usize>()
+        };
+        let waiting = self.staged.iter().map(waiting).sum();
+        Bytes { rows: self.arena.used(), allocated: self.arena.allocated(), waiting }
     }
 
     /// Hands over the rows of a reading.
@@ -138,8 +145,10 @@ impl MixedPool {
         for (row, slot) in self.absent.remove(&reading).unwrap_or_default() {
             self.keep(slot, block.row(row))?;
         }
-        if self.mixing.is_open(reading) {
-            self.blocks.insert(reading, block);
+        if let Some(first) = self.mixing.first_unloaded(reading) {
+            let rows = (first..planned as u32).map(|row| self.arena.store(block.row(row)));
+            let rows = rows.collect::<Result<_>>()?;
+            self.staged.insert(reading, Staged { first, rows });
         }
         Ok(())
     }
@@ -179,11 +188,13 @@ impl MixedPool {
             return Ok(Some(reading));
         }
         while let Some(Row { slot, reading, row }) = self.mixing.to_load() {
-            let Some(block) = self.blocks.remove(&reading) else { return Ok(Some(reading)) };
-            self.keep(slot, block.row(row))?;
+            let Some(staged) = self.staged.get(&reading) else { return Ok(Some(reading)) };
+            let place = (row - staged.first) as usize;
+            let (stored, last) = (staged.rows[place], place + 1 == staged.rows.len());
+            self.put(slot, stored);
             self.mixing.loaded();
-            if row as usize + 1 < block.ends.len() {
-                self.blocks.insert(reading, block);
+            if last {
+                self.staged.remove(&reading);
             }
         }
         Ok(None)
@@ -191,12 +202,16 @@ impl MixedPool {
 
     fn keep(&mut self, slot: u32, row: &[u8]) -> Result<()> {
         let stored = self.arena.store(row)?;
+        self.put(slot, stored);
+        Ok(())
+    }
+
+    fn put(&mut self, slot: u32, stored: Stored) {
         let slot = slot as usize;
         if slot >= self.slots.len() {
             self.slots.resize(slot + 1, Stored::default());
         }
         self.slots[slot] = stored;
-        Ok(())
     }
 
     /// The parts of the output that some rows fill.
@@ -370,7 +385,7 @@ mod tests {
             assert_eq!(filled.rows[place].row, 0);
             assert_eq!(first[place * 8..place * 8 + 8], [0; 8]);
         }
-        assert_eq!((pool.bytes().rows, pool.bytes().blocks), (0, 0));
+        assert_eq!((pool.bytes().rows, pool.bytes().waiting), (0, 0));
     }
 
     #[test]
