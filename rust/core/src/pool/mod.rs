@@ -161,7 +161,7 @@ impl MixedPool {
         }
         let mut filled = Filled::default();
         loop {
-            filled.missing = self.load()?;
+            filled.missing = self.load();
             if filled.missing.is_some() || filled.rows.len() == want {
                 return Ok(filled);
             }
@@ -183,12 +183,12 @@ impl MixedPool {
     }
 
     /// Moves rows into the pool until it is as full as it should be; else says which reading is missing.
-    fn load(&mut self) -> Result<Option<u32>> {
+    fn load(&mut self) -> Option<u32> {
         if let Some(&reading) = self.absent.keys().min() {
-            return Ok(Some(reading));
+            return Some(reading);
         }
         while let Some(Row { slot, reading, row }) = self.mixing.to_load() {
-            let Some(staged) = self.staged.get(&reading) else { return Ok(Some(reading)) };
+            let Some(staged) = self.staged.get(&reading) else { return Some(reading) };
             let place = (row - staged.first) as usize;
             let (stored, last) = (staged.rows[place], place + 1 == staged.rows.len());
             self.put(slot, stored);
@@ -197,7 +197,7 @@ impl MixedPool {
                 self.staged.remove(&reading);
             }
         }
-        Ok(None)
+        None
     }
 
     fn keep(&mut self, slot: u32, row: &[u8]) -> Result<()> {
