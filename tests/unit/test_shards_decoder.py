@@ -287,7 +287,15 @@ def test_ctrl_c_is_for_the_parent(decoder, own):
     assert os.getpgid(pid(decoder)) != os.getpgid(0)
 
 
-def test_an_interrupted_question_does_not_answer_the_next_one(decoder, own, tmp_path):
+@pytest.fixture
+def interruptible():
+    """SIGINT raises KeyboardInterrupt, also where whoever started the tests has it ignored, as shells do behind `&`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_question_does_not_answer_the_next_one(decoder, own, tmp_path, interruptible):
     def interrupt():
         wait_until((tmp_path / "a.began").exists)
         signal.raise_signal(signal.SIGINT)
