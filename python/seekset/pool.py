@@ -104,6 +104,15 @@ class _Filling:
         """The most bytes that what is on its way takes."""
         return sum(cost(self.plan, stretch) for stretch in self.coming.values())
 
+    def facts(self) -> dict[str, int]:
+        """What has been read and is being read, and how long that was waited for."""
+        return {
+            "reading_bytes": self.reserved,
+            "peak_bytes": self.peak,
+            "shards_read": self.loaded,
+            "waited_us": int(self.loader.waited * 1e6),
+        }
+
     def note(self, used: int) -> None:
         """Take note of the bytes that the pool and what waits for it take, beside what is on its way."""
         self.peak = max(self.peak, used + self.reserved)
@@ -230,10 +239,7 @@ class _Rows:
             "row_bytes": rows,
             "pool_bytes": allocated,
             "waiting_bytes": waiting,
-            "reading_bytes": self._filling.reserved,
-            "peak_bytes": self._filling.peak,
-            "shards_read": self._filling.loaded,
-            "waited_us": int(self._filling.loader.waited * 1e6),
+            **self._filling.facts(),
         }
 
     def close(self) -> None:
@@ -313,10 +319,7 @@ class _Objects:
             "row_bytes": 0,
             "pool_bytes": self._bytes(),
             "waiting_bytes": 0,
-            "reading_bytes": self._filling.reserved,
-            "peak_bytes": self._filling.peak,
-            "shards_read": self._filling.loaded,
-            "waited_us": int(self._filling.loader.waited * 1e6),
+            **self._filling.facts(),
         }
 
     def close(self) -> None:
