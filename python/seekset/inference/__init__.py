@@ -1,0 +1,1 @@
+"""Encoders run over every sequence, on all devices of a machine or of a cluster."""
