@@ -44,7 +44,7 @@ DOCUMENTS = Sybil(
 )
 DOCSTRINGS = Sybil(
     parsers=[DocTestParser(FLAGS)],
-    patterns=["python/seekset/*.py", "python/seekset/*/*.py"],
+    patterns=["python/seekset/*.py", "python/seekset/*/*.py", "python/seekset/*/*/*.py"],
 )
 
 

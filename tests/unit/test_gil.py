@@ -37,6 +37,7 @@ TICKS = """
     stream = _core.FastaStream("x.fa")
     tf = seekset.TFRecordFile("x.tfrecord", verify="full")
     sequences = seekset.SequenceIndex.create(["x.fa"])
+    ids, ends = np.arange(3_000_000) % 4, np.array([0, 3_000_000], dtype=np.int32)
     payloads = [seekset.encode_example({"x": np.arange(1000)})] * 1000
     works = {
         "scan": lambda: seekset.Fasta("x.fa"),
@@ -53,6 +54,7 @@ TICKS = """
         "a sequence index": lambda: seekset.SequenceIndex.create(["x.fa"], force=True),
         "packed": lambda: sequences.packed([0, 0], "esm"),
         "padded": lambda: sequences.padded([0, 0], "esm"),
+        "k-mers": lambda: _core.kmer_frequencies(ids, ends, 4, 2),
         "letters of sequences": lambda: sequences.fetch_many([0]),
         "index of records": lambda: seekset.create_tfrecord_index("x.tfrecord", "x.idx", verify="full"),
         "index of bytes": lambda: seekset.index_tfrecord_bytes(records, verify="full"),

@@ -3,7 +3,8 @@
 //! The crate is one walk, left to right: [`scan`] reads bytes once and finds record boundaries, [`index`] keeps what
 //! was found, [`plan`] turns rows and windows into addresses, [`gather`] copies the addressed bytes into buffers the
 //! caller owns. [`io`] stands below them all, [`fasta`] and [`tfrecord`] put them together behind one handle for each
-//! kind of file, [`sequences`] many FASTA files behind one by length, [`contigs`] in their order.
+//! kind of file, [`sequences`] many FASTA files behind one by length, [`contigs`] in their order. [`kmers`] counts what
+//! was gathered.
 //!
 //! ```
 //! use seekset_core::fasta::{Fasta, OpenOptions};
@@ -31,6 +32,7 @@ mod files;
 pub mod gather;
 pub mod index;
 pub mod io;
+pub mod kmers;
 pub mod plan;
 pub mod pool;
 pub mod scan;

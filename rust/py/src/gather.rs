@@ -278,6 +278,17 @@ pub fn empty<'py, T: Element>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound
     py.import("numpy")?.getattr("empty")?.call1((PyTuple::new(py, dims)?, numpy::dtype::<T>(py)))
 }
 
+/// Space from this extension's own allocator, which keeps a batch's pages for the next: numpy's are faulted in each time.
+pub fn zeros<T: Clone + Default>(py: Python<'_>, needed: usize) -> PyResult<Vec<T>> {
+    let mut values = Vec::new();
+    let reserved = values
+        .try_reserve_exact(needed)
+        .map_err(|_| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)));
+    reserved.or_raise(py)?;
+    values.resize(needed, T::default());
+    Ok(values)
+}
+
 fn dtype_name<T: Element>(py: Python<'_>) -> String {
     numpy::dtype::<T>(py).str().map_or_else(|_| "another dtype".to_owned(), |name| name.to_string())
 }

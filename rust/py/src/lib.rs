@@ -9,6 +9,7 @@ mod errors;
 mod example;
 mod fasta;
 mod gather;
+mod kmers;
 mod ledger;
 mod payloads;
 mod permutation;
@@ -43,6 +44,8 @@ mod _core {
     use crate::example::{ExampleSchema, decode_example, decode_examples, infer_features};
     #[pymodule_export]
     use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
+    #[pymodule_export]
+    use crate::kmers::{kmer_count, kmer_frequencies};
     #[pymodule_export]
     use crate::ledger::digest_rows;
     #[pymodule_export]

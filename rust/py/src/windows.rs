@@ -6,6 +6,7 @@ use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyRea
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use seekset_core::Result;
 use seekset_core::contigs::{Contigs as Core, Selection, Stretch};
 use seekset_core::gather::kernel::{Id, fit};
 use seekset_core::gather::layout::{Ends, Rectangle, rows, slots};
@@ -14,11 +15,10 @@ use seekset_core::gather::{Kernel, TokenTable as Table, Translate};
 use seekset_core::plan::Request;
 use seekset_core::plan::split::Splits;
 use seekset_core::plan::windows::{self, Windows};
-use seekset_core::{Error, Result};
 
 use crate::errors::OrRaise;
 use crate::fasta::texts;
-use crate::gather::{Letters, Wanted, given_rows};
+use crate::gather::{Letters, Wanted, given_rows, zeros};
 use crate::table::TokenTable;
 use crate::watch::watched;
 
@@ -98,17 +98,6 @@ pub fn tokens<'py, T: Id + Element>(
     let mut values = zeros::<T>(py, count * columns)?;
     py.detach(|| fill(&mut values)).or_raise(py)?;
     Ok(PyArray1::from_vec(py, values).reshape([count, columns])?.into_any())
-}
-
-/// Space from this extension's own allocator, which keeps a batch's pages for the next: numpy's are faulted in each time.
-fn zeros<T: Id>(py: Python<'_>, needed: usize) -> PyResult<Vec<T>> {
-    let mut values = Vec::new();
-    let reserved = values
-        .try_reserve_exact(needed)
-        .map_err(|_| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)));
-    reserved.or_raise(py)?;
-    values.resize(needed, T::default());
-    Ok(values)
 }
 
 /// How contigs are cut into windows: window, content, stride, tail, the least letters of a contig, and how many special
