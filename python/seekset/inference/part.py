@@ -1,0 +1,104 @@
+"""Results on their way to the disk: written beside their name, made sure of, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import secrets
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["published", "sweep"]
+
+# Who writes it is in the name, so that what a killed process left is told from what another is writing.
+_PART = re.compile(r"\.(?P<target>.+)\.(?P<host>[^.]+)\.(?P<pid>[1-9][0-9]{0,9})\.[0-9a-f]{8}\.part", re.ASCII)
+# A name has at most 255 bytes, and so much of it is the writer's.
+_LONGEST = 120
+
+
+@contextmanager
+def published(target: Path) -> Iterator[Path]:
+    """A path to write to, beside ``target``; what was written there then takes its place, or after an error goes away.
+
+    The file is on the disk before it is renamed, and its name is when this ends. Any number of processes may do so for
+    one target: each has a path of its own, and the last one's file stays.
+
+    >>> with published(Path("a.txt")) as part:
+    ...     _ = part.write_text("all of it")
+    >>> Path("a.txt").read_text()
+    'all of it'
+    """
+    part = target.with_name(f".{_short(target.name)}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+        _sync(part)
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    _sync(target.parent)
+
+
+def sweep(folder: Path, *, target: str | None = None, begun: float | None = None) -> list[Path]:
+    """Remove what killed writers left in a folder, and list it.
+
+    A writer is gone if it was on this machine and its process is not there any more. Of writers elsewhere, and of
+    processes whose number has been given to another, nothing is known: what they left is removed if nobody has written
+    to it since ``begun``, the time at which whoever asks made sure to be alone.
+
+    Args:
+        folder: Where to look.
+        target: Only what would have become this file.
+        begun: Seconds since 1970; without, only processes of this machine are asked for.
+    """
+    gone = []
+    wanted = None if target is None else _short(target)
+    for path in sorted(folder.iterdir()):
+        found = _PART.fullmatch(path.name)
+        if found is None or wanted not in (None, found["target"]):
+            continue
+        # Another one may sweep as well.
+        with suppress(FileNotFoundError):
+            ended = found["host"] == _host() and not _runs(int(found["pid"]))
+            if ended or (begun is not None and path.stat().st_mtime < begun):
+                path.unlink()
+                gone.append(path)
+    return gone
+
+
+def _short(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:_LONGEST])
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "_", platform.node())[:64] or "_"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        # Some file systems have nothing to wait for in a folder, and say so.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
+    finally:
+        os.close(number)
