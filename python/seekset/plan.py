@@ -158,6 +158,11 @@ class Plan(Sequence[PlannedBatch]):
             "overlap": _counted(overlap, "overlap"),
             "layout": layout,
         }
+        return cls.by_rules(index, **rules)
+
+    @classmethod
+    def by_rules(cls, index: HasLengths, **rules: Any) -> Plan:
+        """A plan by the bare rules that it keeps: ``specials`` is how many tokens a sequence has beside its letters."""
         return cls(_packed(index, rules), index=index)
 
     def tell_of_cuts(self, *, stacklevel: int) -> None:

@@ -13,14 +13,17 @@ from seekset.cli.terminal import plain_warnings, show_error
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
+    "aggregate": "seekset.cli.aggregate",
     "demo": "seekset.cli.demo",
     "eden": "seekset.cli.eden",
+    "embed": "seekset.cli.embed",
     "faidx": "seekset.cli.faidx",
     "get": "seekset.cli.get",
     "index": "seekset.cli.index",
     "plan": "seekset.cli.plan",
     "pool": "seekset.cli.pool",
     "stats": "seekset.cli.stats",
+    "status": "seekset.cli.status",
     "tfrecord": "seekset.cli.tfrecord",
     "tfrecord-index": "seekset.cli.tfrecord_index",
 }

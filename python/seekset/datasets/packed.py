@@ -16,6 +16,7 @@ from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.stream import Stream, of_rank
 from seekset.errors import MismatchError, SeeksetWarning
+from seekset.gathering import gather_batch
 from seekset.ledger import Ledger
 from seekset.plan import Plan
 from seekset.rows import row_number, row_numbers
@@ -110,18 +111,10 @@ class PackedBatches(Ordered, Dataset[dict[str, Any]]):
         return [self.plan.repacked(number, seed=self._order.seed, epoch=epoch) for number in numbers]
 
     def _gathered(self, batch: PlannedBatch) -> dict[str, Any]:
-        found = PackedBatch(rows=torch.from_numpy(batch.rows), starts=torch.from_numpy(batch.starts))
-        if self.plan.layout == "padded":
-            ids, mask, names = self.index.padded_batch(batch, self._tokens, specials=self._specials)
-            found |= {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-            longest = ids.shape[1]
-        else:
-            packed = self.index.packed_batch(batch, self._tokens, specials=self._specials)
-            values, ends, positions, names, longest = packed
-            found |= {"input_ids": torch.from_numpy(values), "cu_seqlens": torch.from_numpy(ends)}
-            found |= {"position_ids": torch.from_numpy(positions)}
-        found |= {"max_seqlen": longest, "num_sequences": len(names), "sequence_ids": names}
-        return found
+        found = gather_batch(self.index, batch, self._tokens, layout=self.plan.layout, specials=self._specials)
+        return PackedBatch(
+            {name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in found.items()}
+        )
 
 
 class PackedDataset(Stream[dict[str, Any]]):

@@ -159,6 +159,10 @@ class Survey:
             mended[first:last] |= ~np.isin(pieces[first:last], own)
         return [told[piece] for piece in pieces[~mended].tolist()]
 
+    def is_complete(self, chunks: Sequence[Span]) -> bool:
+        """Whether every piece of a plan's chunks has a vector, or has failed."""
+        return sum(span.size for span in self.missing(chunks)) == len(self.failures)
+
     def missing(self, chunks: Sequence[Span]) -> list[Span]:
         """What of a plan's chunks is still to be computed: spans within a chunk each, and each failed piece alone.
 

@@ -59,3 +59,9 @@ class Result:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @classmethod
+    def of_failures(cls, span: Span, failures: list[Failure], *, per_token: bool) -> Result:
+        """A result without a vector."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(span, nothing, np.empty((0, 0), dtype=np.float32), nothing if per_token else None, failures)

@@ -1,0 +1,166 @@
+"""A run as people see it: one display on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from seekset.cli.terminal import amount, say
+from seekset.inference.tally import Tally
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = [
+    "WORKER_HEADS",
+    "LineDisplay",
+    "LiveDisplay",
+    "chosen_display",
+    "progress_line",
+    "shown",
+    "tally_table",
+    "worker_rows",
+]
+
+# How often a line is written while nothing else is to be told.
+_SECONDS = 10.0
+# What people want to know at once, beside how far it is.
+_NEWS = {
+    "worker_died": "worker {rank} {how}",
+    "worker_hung": "worker {rank} is hung: {reason}",
+    "worker_raised": "worker {rank}: {reason}",
+    "worker_given_up": "worker {rank} died {deaths} times in a row and is given up",
+    "sequence_failed": "{sequence_id} is set aside: {reason}",
+    "chunk_damaged": "{path} is damaged and is computed again: {reason}",
+    "run_stopping": "stopping: {reason}",
+}
+
+
+def shown(event: dict[str, Any]) -> str | None:
+    """What an event says to people; ``None`` if it is none of theirs.
+
+    >>> shown({"event": "worker_died", "rank": 1, "how": "was ended by SIGKILL"})
+    'worker 1 was ended by SIGKILL'
+    """
+    text = _NEWS.get(event["event"])
+    return None if text is None else text.format(**event)
+
+
+def progress_line(tally: Tally, now: float) -> str:
+    """How far a run is.
+
+    >>> progress_line(Tally(sequences=100, tokens=1000, done=40, done_tokens=500), 0.0)
+    '40 of 100 sequences, 0 sequences/s, 0 tokens/s'
+    """
+    parts = [
+        f"{tally.done} of {tally.sequences} sequences",
+        amount(tally.sequences_per_second(now), "sequences/s"),
+        amount(tally.tokens_per_second(now), "tokens/s"),
+    ]
+    if tally.failed:
+        parts.append(f"{tally.failed} failed")
+    if (left := tally.remaining(now)) is not None and tally.done < tally.sequences:
+        parts.append(f"{_duration(left)} left")
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+class LineDisplay:
+    """Lines on stderr: what goes wrong, and every now and then how far it is."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._told = 0.0
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Take note of an event."""
+        self._tally.add(event)
+        if (text := shown(event)) is not None:
+            say(text)
+        elif event["event"] == "chunk_finished" and event["time"] - self._told > _SECONDS:
+            self._told = event["time"]
+            say(progress_line(self._tally, event["time"]))
+
+    def close(self) -> None:
+        """Say how far it came."""
+        if self._tally.started is not None:
+            say(progress_line(self._tally, self._tally.ended or time.time()))
+
+
+class LiveDisplay:
+    """A bar and a table of workers that are drawn anew while the run goes on."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._tally = Tally()
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, get_renderable=self._drawn, refresh_per_second=4)
+        self._live.start()
+
+    def _drawn(self) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+
+        bar = ProgressBar(total=max(self._tally.tokens, 1), completed=self._tally.done_tokens, width=60)
+        return Group(bar, progress_line(self._tally, time.time()), tally_table(self._tally, time.time()))
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Take note of an event."""
+        from rich.markup import escape
+
+        self._tally.add(event)
+        if (text := shown(event)) is not None:
+            # Ids and reasons are data: whatever they hold, they are shown as they are.
+            self._console.print(escape(text), highlight=False)
+
+    def close(self) -> None:
+        """Leave the last picture standing."""
+        self._live.stop()
+
+
+def worker_rows(tally: Tally, now: float) -> list[list[object]]:
+    """A row for each worker, as tables of people and of machines have it."""
+    rows: list[list[object]] = []
+    for rank in sorted(tally.workers):
+        worker = tally.workers[rank]
+        seconds = max((tally.ended or now) - worker.started, 1e-9)
+        speed = [round(worker.sequences / seconds, 1), round(worker.tokens / seconds)]
+        rows.append([rank, worker.device, worker.pid or "", worker.state, worker.sequences, *speed, worker.restarts])
+    return rows
+
+
+WORKER_HEADS = ("rank", "device", "pid", "state", "sequences", "sequences/s", "tokens/s", "restarts")
+
+
+def tally_table(tally: Tally, now: float) -> Table:
+    """The workers of a run."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for head in WORKER_HEADS:
+        table.add_column(head, justify="left" if head in ("device", "state") else "right")
+    for row in worker_rows(tally, now):
+        table.add_row(
+            *(
+                f"{cell:,}" if isinstance(cell, (int, float)) and cell is not row[2] else escape(str(cell))
+                for cell in row
+            )
+        )
+    return table
+
+
+def chosen_display(*, quiet: bool) -> list[Any]:
+    """What shows a run here: nothing, lines, or a live table."""
+    if quiet:
+        return []
+    return [LiveDisplay() if sys.stderr.isatty() else LineDisplay()]

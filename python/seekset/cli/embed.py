@@ -1,0 +1,132 @@
+"""``seekset embed``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seekset.cli.options import PATH
+from seekset.cli.terminal import say
+
+if TYPE_CHECKING:
+    from seekset.inference.run import Summary
+
+
+def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001 (click's signature)
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"expected KEY=VALUE, found {word!r}")
+        found[name] = value
+    return found
+
+
+@click.command(name="embed")
+@click.argument("files", nargs=-1, type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="The folder that everything goes into.")
+@click.option(
+    "--model",
+    default="kmer",
+    show_default=True,
+    help="kmer, a Hugging Face model (a folder or a name), or MODULE:NAME of an encoder of your own.",
+)
+@click.option(
+    "--model-arg", "model_args", multiple=True, metavar="KEY=VALUE", callback=_arguments, help="For the encoder."
+)
+@click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="What the model computes in.")
+@click.option("--layer", type=int, help="Which hidden layer to take; the last one unless given.")
+@click.option("--per-token", is_flag=True, help="A vector for each residue, not for each sequence.")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of a batch."
+)
+@click.option(
+    "--max-length", type=click.IntRange(min=1), help="Most residues of a sequence; the encoder's limit unless given."
+)
+@click.option(
+    "--overflow",
+    type=click.Choice(["truncate", "error"]),
+    default="truncate",
+    show_default=True,
+    help="What becomes of longer ones.",
+)
+@click.option("--devices", help="Such as 2,3 or cpu,cpu; every GPU, else one worker on the processor, unless given.")
+@click.option(
+    "--backend",
+    type=click.Choice(["local", "ray", "torchrun"]),
+    default="local",
+    show_default=True,
+    help="Where workers run.",
+)
+@click.option("--address", help="Of a Ray cluster, such as auto.")
+@click.option(
+    "--schedule", type=click.Choice(["queue", "stride"]), default="queue", show_default=True, help="Who computes what."
+)
+@click.option("--resume", is_flag=True, help="Go on with what the folder holds.")
+@click.option("--restart", is_flag=True, help="Remove what the folder holds of a run, and start over.")
+@click.option(
+    "--order",
+    type=click.Choice(["input", "length"]),
+    default="input",
+    show_default=True,
+    help="The order of the result.",
+)
+@click.option(
+    "--output-dtype", type=click.Choice(["float32", "float16"]), help="Of the result; the encoder's unless given."
+)
+@click.option(
+    "--batch-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds after which a batch counts as hung.",
+)
+@click.option(
+    "--load-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1800.0,
+    show_default=True,
+    help="The same for loading the encoder.",
+)
+@click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a model.")
+@click.option("--unsafe-weights", is_flag=True, help="Load weights that are pickles, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object about the run.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Run an encoder over every sequence of FILES, on all devices, into one HDF5 file.
+
+    Whatever ends it, --resume goes on with what is missing. With --resume, FILES may be left out. Exit codes: 0 every
+    sequence has its vector, 1 some don't, 130 and 143 interrupted.
+    """
+    from seekset.cli.display import chosen_display
+    from seekset.inference.request import Request
+    from seekset.inference.run import embed
+
+    if not files and not options["resume"]:
+        raise click.UsageError("give FASTA files, or --resume to go on with those of the run")
+    request = Request.of(files, output, options)
+    summary = embed(request, chosen_display(quiet=quiet or as_json))
+    if summary.leads:
+        _tell(summary, output, as_json=as_json)
+    click.get_current_context().exit(summary.exit_code)
+
+
+def _tell(summary: Summary, folder: str, *, as_json: bool) -> None:
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        facts = {**asdict(summary), "output": None if summary.output is None else str(summary.output)}
+        facts.pop("leads")
+        click.echo(json.dumps(facts))
+        return
+    if summary.output is not None:
+        click.echo(str(summary.output))
+    if summary.failed:
+        say(f"{summary.failed} of {summary.sequences} sequences have no vector: {folder}/failed.jsonl says why")
+    if summary.given_up:
+        say(f"workers {', '.join(map(str, summary.given_up))} were given up on: see {folder}/logs")
+    if summary.output is None:
+        done = f"{summary.done} of {summary.sequences} sequences are done"
+        say(f"{folder}: {summary.reason}; {done}, and --resume goes on with the rest")

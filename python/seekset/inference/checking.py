@@ -1,0 +1,128 @@
+"""Checks of an encoder before workers start, in a process of its own: what it wants, and whether it works at all."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from seekset.child import Child, end_with_parent, in_words
+from seekset.errors import SeeksetError
+from seekset.inference.chunks import Slice
+from seekset.inference.messages import classify
+from seekset.inference.results import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from seekset.child import Pipe
+    from seekset.inference.chunks import Pieces
+    from seekset.inference.job import EncoderOptions, Job
+
+__all__ = ["EncoderCheck", "EncoderError", "samples"]
+
+# A batch in which an encoder fails may hold the one sequence that it can't take: others are tried on their own.
+_OTHERS = 4
+_MOST_OF_A_BATCH = 8
+
+
+class EncoderError(SeeksetError):
+    """An encoder can't be loaded, or works with no sequence that was tried."""
+
+
+class EncoderCheck:
+    """A process that has the encoder loaded, and with it whatever workers would all want to download.
+
+    Args:
+        options: Which encoder.
+        device: The device, as the process sees it.
+        environment: What makes it see that device alone.
+        log: Where its output goes.
+        patience: How many seconds an answer may take.
+    """
+
+    def __init__(
+        self, options: EncoderOptions, device: str, environment: Mapping[str, str], log: Path, patience: float
+    ) -> None:
+        self._options, self._device, self._environment = options, device, dict(environment)
+        self._log, self._patience = log, patience
+        self._child: Child | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the encoder wants; an ``EncoderError`` if it can't be loaded."""
+        log = self._log
+        self._child = Child("seekset.inference.checking:check", environment=self._environment, log=log)
+        how, found = self._asked((self._options, self._device), "loading it")
+        if how == "error":
+            self.close()
+            raise EncoderError(f"{self._options.model}: the encoder can't be loaded: {found}")
+        return dict(found)
+
+    def try_out(self, job: Job) -> None:
+        """Encode a few sequences; an ``EncoderError`` if that works with none of them."""
+        faults = []
+        for sample in samples(job.pieces):
+            if self._child is None:
+                self.facts()
+            how, found = self._asked((job, sample), "encoding a batch")
+            if how == "width":
+                return
+            faults.append(found)
+        raise EncoderError(f"{self._options.model}: the encoder failed in a first trial: {faults[0]}")
+
+    def _asked(self, question: Any, what: str) -> tuple[str, Any]:
+        child = self._child
+        if child is None:
+            raise ValueError("there is no process to ask")
+        try:
+            child.connection.send(question)
+            if child.connection.poll(self._patience):
+                return child.connection.recv()  # type: ignore[no-any-return]
+        except (EOFError, OSError):
+            code = child.end(1)
+            fault = f"its process {in_words(code)} ({what}); see {self._log}"
+        else:
+            fault = f"{what} took longer than {self._patience:g} s"
+        self.close()
+        return "error", fault
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+
+def samples(pieces: Pieces) -> list[Slice]:
+    """What is tried: some sequences of the batch with the fewest tokens, then single ones from all over the plan."""
+    count = len(pieces)
+    smallest = list(pieces.slices(Span(max(count - _MOST_OF_A_BATCH, 0), count)))[-1]
+    places = {count - 1, *(count * k // _OTHERS for k in range(_OTHERS))}
+    singles = [next(pieces.slices(Span(place, place + 1))) for place in sorted(places, reverse=True)]
+    return [smallest, *singles]
+
+
+def check(connection: Pipe) -> None:
+    """Answer an :class:`EncoderCheck`; what its process does."""
+    end_with_parent()
+    from seekset.inference.encoders import describe, load_encoder
+    from seekset.inference.runner import Runner, manifest_facts
+
+    try:
+        options, device = connection.recv()
+        try:
+            encoder = load_encoder(device=device, **options.loading())
+            connection.send(("facts", manifest_facts(describe(encoder))))
+        except Exception as error:  # noqa: BLE001 (loading may raise anything)
+            traceback.print_exc()
+            connection.send(("error", classify(error)[1]))
+            return
+        while True:
+            job, sample = connection.recv()
+            try:
+                connection.send(("width", Runner(job, device, encoder).try_out(sample)))
+            except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
+                traceback.print_exc()
+                connection.send(("error", classify(error)[1]))
+    except (EOFError, OSError):
+        return

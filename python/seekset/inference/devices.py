@@ -1,0 +1,120 @@
+"""The devices that workers run on: which there are, and what a process must be told to see just one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from seekset.errors import MismatchError
+from seekset.limits import whole_number
+
+__all__ = ["Device", "find_gpus", "parse_devices"]
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+# What libraries ask for how many threads to use.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "SEEKSET_THREADS")
+
+
+class Device(NamedTuple):
+    """One worker's device: a processor, or a GPU by the name that CUDA knows it by.
+
+    >>> Device("cuda", "3").name, Device("cuda", "3").inside, Device("cpu").name
+    ('cuda:3', 'cuda:0', 'cpu')
+    """
+
+    kind: Literal["cpu", "cuda"]
+    id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.kind if self.id is None else f"{self.kind}:{self.id}"
+
+    @property
+    def inside(self) -> str:
+        """What it is called in the process that sees no other."""
+        return "cpu" if self.kind == "cpu" else "cuda:0"
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """What a process has to find in its environment, before torch is imported, to see this device alone.
+
+        >>> Device("cuda", "3").environment(4)["CUDA_VISIBLE_DEVICES"]
+        '3'
+        """
+        counted = dict.fromkeys(_THREADS, str(max(threads, 1)))
+        return {_VISIBLE: self.id or "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", **counted}
+
+
+def parse_devices(wanted: str | Sequence[str | int] | None, *, count: int | None = None) -> list[Device]:
+    """The devices that words such as ``2,3``, ``cuda:0`` or ``cpu,cpu`` name; all GPUs, else one processor, if none do.
+
+    GPUs are counted among those that ``CUDA_VISIBLE_DEVICES`` leaves visible. ``count`` takes the first so many of what
+    is there, or as many processes on the processor where there is no GPU.
+
+    >>> [device.name for device in parse_devices("cpu,cpu")]
+    ['cpu', 'cpu']
+    """
+    if wanted is None:
+        gpus = [Device("cuda", name) for name in find_gpus()]
+        if count is None:
+            return gpus or [Device("cpu")]
+        if gpus and count > len(gpus):
+            raise MismatchError(f"{count} workers were asked for, but there are {len(gpus)} GPUs: {_listed(gpus)}")
+        return gpus[: whole_number(count, "world_size")] or [Device("cpu")] * whole_number(count, "world_size")
+    words = wanted.split(",") if isinstance(wanted, str) else list(map(str, wanted))
+    devices = [_parsed(word.strip()) for word in words if word.strip()]
+    if not devices:
+        raise MismatchError(f"expected devices such as 0,1 or cpu,cpu, found {wanted!r}")
+    if count is not None and count != len(devices):
+        raise MismatchError(f"{count} workers were asked for, but {len(devices)} devices are named: {_listed(devices)}")
+    return devices
+
+
+def _parsed(word: str) -> Device:
+    if word.lower() == "cpu":
+        return Device("cpu")
+    name = word.removeprefix("cuda:")
+    there = find_gpus()
+    if name.isdigit():
+        if int(name) >= len(there):
+            found = f"there are {len(there)}: 0 to {len(there) - 1}" if there else "there is none: use cpu"
+            raise MismatchError(f"device {word!r}: there is no such GPU; {found}")
+        return Device("cuda", there[int(name)])
+    if name.startswith(("GPU-", "MIG-")):
+        return Device("cuda", name)
+    raise MismatchError(f"device {word!r}: expected cpu, a number, cuda:NUMBER or the UUID of a GPU")
+
+
+def find_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The GPUs that a process started here may use, by the names that CUDA knows them by; torch is not asked.
+
+    >>> find_gpus({"CUDA_VISIBLE_DEVICES": "4,6"}), find_gpus({"CUDA_VISIBLE_DEVICES": ""})
+    (['4', '6'], [])
+    """
+    visible = environment.get(_VISIBLE)
+    if visible is not None:
+        names = [name.strip() for name in visible.split(",")]
+        # CUDA takes what comes before the first that is none.
+        end = next((k for k, name in enumerate(names) if not name or name.startswith("-")), len(names))
+        return names[:end]
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        told = subprocess.run(  # noqa: S603 (found on the path, no words of others)
+            [program, "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in told.stdout.splitlines() if line.strip().isdigit()]
+
+
+def _listed(devices: Sequence[Device]) -> str:
+    return ", ".join(device.name for device in devices)

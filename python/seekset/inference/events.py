@@ -1,0 +1,101 @@
+"""What happens in a run, as it is told: to ``events.jsonl`` for machines, to a log and a display for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Display", "Events", "LogDisplay", "read_events"]
+
+_log = logging.getLogger("seekset")
+
+
+class Display(Protocol):
+    """What shows a run while it goes on."""
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Take note of an event."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+
+class Events:
+    """The events of a run: a line of JSON each, with a time and a kind, appended over all runs of a folder.
+
+    >>> with Events(Path("events.jsonl")) as events:
+    ...     events.tell("worker_started", rank=0, device="cpu", pid=4711)
+    >>> [(event["event"], event["rank"]) for event in read_events(Path("events.jsonl"))]
+    [('worker_started', 0)]
+    """
+
+    def __init__(self, path: Path, displays: list[Display] | None = None) -> None:
+        self._file = path.open("a", encoding="utf-8")
+        self._displays = displays or []
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Write an event and show it."""
+        told = {"time": time.time(), "event": event, **facts}
+        try:
+            self._file.write(json.dumps(told) + "\n")
+            self._file.flush()
+        except OSError as error:  # a disk that is full must not end the run before its workers are told
+            _log.warning("events.jsonl: %s", error)
+        for display in self._displays:
+            display.tell(told)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for display in self._displays:
+            display.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            _log.warning("events.jsonl: %s", error)
+
+
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """The events in a file; what is no event, such as a line that a crash cut, is passed over."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str) and isinstance(event.get("time"), float):
+                yield event
+
+
+class LogDisplay:
+    """Events as lines of ``logs/coordinator.log``."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Write a line."""
+        facts = ", ".join(f"{name} {value}" for name, value in event.items() if name not in ("time", "event"))
+        stamp = time.strftime("%F %T", time.localtime(event["time"]))
+        try:
+            self._file.write(f"{stamp} {event['event']}{': ' if facts else ''}{facts}\n")
+            self._file.flush()
+        except OSError as error:
+            _log.warning("coordinator.log: %s", error)
+
+    def close(self) -> None:
+        """Close the file."""
+        try:
+            self._file.close()
+        except OSError as error:
+            _log.warning("coordinator.log: %s", error)

@@ -1,0 +1,259 @@
+"""A job: which sequences, in which batches, through which encoder, into which folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from seekset.errors import FormatError, MismatchError
+from seekset.inference.checkpoint import ChunkStore
+from seekset.inference.chunks import Pieces, cut_chunks
+from seekset.inference.results import Failure, Result, Span
+from seekset.plan import Plan
+from seekset.sequences import SequenceIndex
+
+__all__ = ["EncoderOptions", "Job", "Manifest"]
+
+_VERSION = 1
+_MANIFEST, _INDEX, _PLAN, _CHUNKS = "manifest.json", "index.sidx", "plan.arrow", "chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """Which encoder, and what it is told: all that decides what vectors come out."""
+
+    model: str = "kmer"
+    arguments: dict[str, str] = field(default_factory=dict)
+    dtype: str | None = None
+    layer: int | None = None
+    per_token: bool = False
+    trust_remote_code: bool = False
+    unsafe_weights: bool = False
+
+    def loading(self) -> dict[str, Any]:
+        """The keywords of ``load_encoder`` beside the device."""
+        options = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"spec": options.pop("model"), **options}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run is known by: the fingerprints of its index, plan and encoder, and the options that matter.
+
+    Where it lies and when it was made are told, but don't count.
+    """
+
+    files: list[str]
+    index: str
+    plan: str
+    rules: dict[str, Any]
+    encoder: dict[str, Any]
+    facts: dict[str, Any]
+    created: str = ""
+    version: int = _VERSION
+
+    @property
+    def run(self) -> str:
+        """A digest of what counts: results of runs with one digest may stand side by side."""
+        return hashlib.blake2b(json.dumps(self._counted(), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def _counted(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "sequences": self.index,
+            "plan": self.plan,
+            **{f"plan: {name}": value for name, value in self.rules.items()},
+            **{f"encoder: {name}": value for name, value in self.encoder.items()},
+            **{f"encoder: {name}": value for name, value in self.facts.items()},
+        }
+
+    def differences(self, other: Manifest) -> list[str]:
+        """What counts and differs, in words."""
+        mine, theirs = self._counted(), other._counted()
+        changed = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        # Everything that makes a plan shows in its digest, too: the cause is told, not that it shows.
+        causes = [name for name in changed if name != "plan"]
+        return [f"{name}: it was {mine.get(name)!r} and is {theirs.get(name)!r}" for name in causes or changed]
+
+    def save(self, folder: Path) -> None:
+        """Write it, beside and renamed."""
+        path = folder / _MANIFEST
+        beside = path.with_name(f".{_MANIFEST}.{os.getpid()}.part")
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """The manifest of a folder; what is none is a ``FormatError``."""
+        path = folder / _MANIFEST
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise FormatError(f"{path}: expected a manifest as JSON, found something else ({error})") from None
+        names = {one.name for one in fields(cls)}
+        if not isinstance(found, dict) or set(found) != names or not isinstance(found["rules"], dict):
+            raise FormatError(f"{path}: expected the keys {', '.join(sorted(names))}, found others")
+        if found["version"] != _VERSION:
+            raise FormatError(f"{path}: expected version {_VERSION}, found {found['version']!r}")
+        return cls(**found)
+
+
+class Job:
+    """A folder of results, and everything that is needed to compute those that are missing.
+
+    Workers open it by the path of its folder and share the pages of its index and plan.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Job, (self.folder.absolute(), self.manifest)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Job:
+        """The job of a folder that a run has begun in."""
+        path = Path(folder)
+        if not (path / _MANIFEST).exists():
+            raise MismatchError(f"{path}: there is no manifest.json here: it is not a folder of `seekset embed`")
+        return cls(path, Manifest.load(path))
+
+    @classmethod
+    def begin(
+        cls,
+        folder: Path,
+        index: SequenceIndex,
+        encoder: EncoderOptions,
+        facts: Mapping[str, Any],
+        *,
+        max_tokens: int,
+        max_length: int | None,
+        overflow: str,
+    ) -> Job:
+        """Plan a job; the folder is not touched until :meth:`save`."""
+        plan = _planned(index, facts, max_tokens=max_tokens, max_length=max_length, overflow=overflow)
+        rules = {name: getattr(plan, name) for name in ("max_tokens", "max_length", "layout", "overflow")}
+        named = [os.path.abspath(path) for path in index.files]  # noqa: PTH100 (a Path keeps its dots)
+        created = time.strftime("%FT%T%z")
+        manifest = Manifest(named, index.fingerprint, plan.digest, rules, asdict(encoder), dict(facts), created)
+        job = cls(folder, manifest)
+        job.__dict__.update(index=index, plan=plan)
+        return job
+
+    def save_plan(self) -> None:
+        """Write the plan, which a check needs; the index is there already."""
+        self.plan.save(self.folder / _PLAN)
+
+    def save(self) -> None:
+        """Write the manifest: from here on, the folder is one of a run."""
+        (self.folder / _CHUNKS).mkdir(exist_ok=True)
+        self.manifest.save(self.folder)
+
+    @property
+    def index_path(self) -> Path:
+        """Where the index of the sequences is."""
+        return self.folder / _INDEX
+
+    @cached_property
+    def index(self) -> SequenceIndex:
+        """The index of the sequences."""
+        index = SequenceIndex.load(self.index_path)
+        if index.fingerprint != self.manifest.index:
+            raise MismatchError(
+                f"{self.index_path}: it is another index than the run's: expected {self.manifest.index}, "
+                f"found {index.fingerprint}"
+            )
+        return index
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Which sequences share a batch."""
+        plan = Plan.load(self.folder / _PLAN, self.index)
+        if plan.digest != self.manifest.plan:
+            raise MismatchError(
+                f"{self.folder / _PLAN}: it is another plan than the run's: expected {self.manifest.plan}, "
+                f"found {plan.digest}"
+            )
+        return plan
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The pieces of the plan."""
+        return Pieces(self.plan)
+
+    @cached_property
+    def store(self) -> ChunkStore:
+        """Where results are."""
+        return ChunkStore(self.folder / _CHUNKS, run=self.manifest.run)
+
+    @cached_property
+    def encoder(self) -> EncoderOptions:
+        """Which encoder."""
+        return EncoderOptions(**self.manifest.encoder)
+
+    @property
+    def chunks(self) -> list[Span]:
+        """All of the work."""
+        return cut_chunks(self.plan, per_token=self.encoder.per_token)
+
+    def set_aside(self, span: Span, reason: str) -> Failure:
+        """Save that a sequence, which is all of a span, has no vector, and why."""
+        row = self.pieces.row(span.start)
+        failure = Failure(span.start, row, self.index.ids([row])[0], reason)
+        self.store.write(Result.of_failures(span, [failure], per_token=self.encoder.per_token))
+        return failure
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the file of results says of where it comes from."""
+        encoder = self.manifest.encoder
+        told = {name: encoder[name] for name in ("model", "dtype", "layer") if encoder[name] is not None}
+        return {
+            **told,
+            "model_arguments": json.dumps(encoder["arguments"], sort_keys=True),
+            "index": self.manifest.index,
+            "plan": self.manifest.plan,
+            "run": self.manifest.run,
+            "created": self.manifest.created,
+            "files": json.dumps(self.manifest.files),
+            "seekset": version("seekset"),
+        }
+
+
+def _planned(
+    index: SequenceIndex, facts: Mapping[str, Any], *, max_tokens: int, max_length: int | None, overflow: str
+) -> Plan:
+    most = facts["max_length"] if max_length is None else max_length
+    specials = facts["around"]
+    longest = int(index.lengths[0]) if len(index) else 0
+    if overflow == "error" and most is not None and longest > most:
+        raise MismatchError(
+            f"{index.entry(0).file_path}: sequence {index.entry(0).id} has {longest} residues, but at most {most} are "
+            "allowed; with overflow truncate, longer ones are cut"
+        )
+    if most is None or longest < most:
+        # An encoder that takes sequences whole gets batches that hold the longest of them.
+        max_tokens = max(max_tokens, longest + specials)
+    else:
+        max_tokens = max(max_tokens, most + specials)
+    return Plan.by_rules(
+        index,
+        max_tokens=max_tokens,
+        max_length=most,
+        specials=specials,
+        overflow=overflow,
+        overlap=0,
+        layout=facts["layout"],
+    )

@@ -1,0 +1,102 @@
+"""The lock of a run's folder: one run at a time, on this machine and on others that share it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from seekset.errors import SeeksetError
+
+__all__ = ["FolderLock", "FolderLockedError"]
+
+_NAME = "run.lock"
+# How often whoever holds it says that it is still there, and after how long without a word others may take it.
+_BEAT, _STALE = 5.0, 60.0
+
+
+class FolderLockedError(SeeksetError):
+    """Another run has this folder."""
+
+
+class FolderLock:
+    """A lock on a folder that ends with its holder.
+
+    On one machine it is an ``flock``, which the system lets go of with the process, however it ends. Other machines may
+    not see that on a shared folder, so the file also says who holds it, and is touched while it is held: what another
+    host touched within a minute is held.
+
+    >>> with FolderLock(Path(".")):
+    ...     with FolderLock(Path(".")):
+    ...         pass
+    Traceback (most recent call last):
+    seekset.inference.lock.FolderLockedError: .: another run is using this folder: process ... on ...
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / _NAME
+        self._descriptor: int | None = None
+        self._ended = threading.Event()
+        self._beats: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._take(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        self._beats = threading.Thread(target=self._beat, name="seekset-lock", daemon=True)
+        self._beats.start()
+        return self
+
+    def _take(self, descriptor: int) -> None:
+        held = _holder(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._refused(held) from None
+        elsewhere = held.get("host") not in (None, socket.gethostname())
+        if elsewhere and time.time() - os.fstat(descriptor).st_mtime < _STALE:
+            raise self._refused(held)
+        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%FT%T%z")})
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{text}\n".encode(), 0)
+
+    def _refused(self, held: dict[str, Any]) -> FolderLockedError:
+        who = f"process {held.get('pid', 'unknown')} on {held.get('host', 'an unknown host')}"
+        return FolderLockedError(
+            f"{self._folder}: another run is using this folder: {who}, since {held.get('since', 'a moment ago')}; "
+            "wait for it or end it, or give another folder"
+        )
+
+    def _beat(self) -> None:
+        while not self._ended.wait(_BEAT):
+            if self._descriptor is not None:
+                os.utime(self._descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._beats is not None:
+            self._beats.join()
+        if self._descriptor is not None:
+            # Emptied, so that another host need not wait until it is stale. It is not removed: whoever opened it
+            # meanwhile would lock a file that nobody else sees.
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _holder(descriptor: int) -> dict[str, Any]:
+    try:
+        found = json.loads(os.pread(descriptor, 4096, 0))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

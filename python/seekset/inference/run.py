@@ -1,0 +1,228 @@
+"""A run: from FASTA files to one file of vectors, through whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seekset.errors import SeeksetError, StaleIndexError
+from seekset.inference.aggregate import write_embeddings
+from seekset.inference.backends.local import LocalCrew, threads_each
+from seekset.inference.checking import EncoderCheck
+from seekset.inference.devices import parse_devices
+from seekset.inference.events import Events, LogDisplay
+from seekset.inference.folder import claim_folder, remove_run
+from seekset.inference.lock import FolderLock
+from seekset.inference.part import published
+from seekset.inference.preparing import prepare
+from seekset.inference.queue import WorkQueue
+from seekset.inference.request import Request
+from seekset.inference.signals import StopSignals
+from seekset.inference.supervisor import Outcome, Supervisor
+
+if TYPE_CHECKING:
+    from seekset.inference.backends.crew import Crew
+    from seekset.inference.checkpoint import Survey
+    from seekset.inference.devices import Device
+    from seekset.inference.events import Display
+    from seekset.inference.job import Job
+    from seekset.inference.preparing import Check
+
+__all__ = ["RunIncompleteError", "Summary", "embed", "run_multi_gpu_inference"]
+
+OUTPUT = "embeddings.h5"
+
+
+class RunIncompleteError(SeeksetError):
+    """A run ended before everything was computed; it can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How a run ended.
+
+    Args:
+        output: The file of vectors; ``None`` if something is still missing.
+        sequences: How many there are in all.
+        done: How many have a vector.
+        failed: How many were set aside; ``failed.jsonl`` says why.
+        given_up: The ranks that died too often.
+        reason: What ended it early, if something did.
+        exit_code: 0 if every sequence has its vector, 130 and 143 after signals, else 1.
+        leads: Whether this process speaks for the run: of torchrun's ranks, only one does.
+    """
+
+    output: Path | None
+    sequences: int
+    done: int
+    failed: int
+    given_up: list[int]
+    reason: str | None
+    exit_code: int
+    leads: bool = True
+
+
+def run_multi_gpu_inference(
+    fasta_files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    output_dir: str | os.PathLike[str],
+    model_config: Mapping[str, Any] | None = None,
+    world_size: int | None = None,
+    timeout: float | None = None,
+) -> tuple[Path, list[int]]:
+    """Run an encoder over every sequence on all devices, and give the file of vectors and the ranks given up on.
+
+    Sequences that the encoder can't take are left out and listed in ``failed.jsonl``. A folder that holds a run is gone
+    on with if it is the same run.
+
+    Args:
+        fasta_files: FASTA files.
+        output_dir: The folder that everything goes into.
+        model_config: ``{"model": ..., "dtype": ..., "max_tokens": ..., "devices": ..., ...}``: the options of
+            ``seekset embed`` by their names, ``model_args`` a dict.
+        world_size: How many workers; one for each GPU, or one, if not given.
+        timeout: Seconds after which the run is stopped, with a ``TimeoutError``. It can be resumed.
+
+    >>> output, failed_ranks = run_multi_gpu_inference("proteins.fa", "out", {"model": "kmer", "devices": "cpu"})
+    >>> output, failed_ranks
+    (PosixPath('out/embeddings.h5'), [])
+    """
+    files = [fasta_files] if isinstance(fasta_files, (str, os.PathLike)) else list(fasta_files)
+    options = {"resume": True, **dict(model_config or {})}
+    if options.get("restart"):
+        options["resume"] = False
+    if world_size is not None:
+        options["world_size"] = world_size
+    request = Request.of(files, output_dir, options)
+    end = None if timeout is None else time.monotonic() + timeout
+    summary = embed(request, stop=lambda: "the time is up" if end is not None and time.monotonic() > end else None)
+    if summary.output is None:
+        said = f"{request.folder}: {summary.reason or 'not everything was computed'}; it can be resumed"
+        raise TimeoutError(said) if end is not None and time.monotonic() > end else RunIncompleteError(said)
+    return summary.output, summary.given_up
+
+
+def embed(
+    request: Request, displays: Sequence[Display] = (), *, stop: Callable[[], str | None] = lambda: None
+) -> Summary:
+    """Carry out a request, and say how that ended. What is wrong from the start is raised."""
+    if request.backend == "torchrun":
+        from seekset.inference.backends.torchrun import embed_as_rank
+
+        return embed_as_rank(request, displays)
+    claim_folder(request.folder, resume=request.resume, restart=request.restart)
+    with FolderLock(request.folder), StopSignals() as signals:
+        if request.restart:
+            remove_run(request.folder)
+        devices = parse_devices(request.devices, count=request.world_size)
+        with opened_events(request.folder, displays) as events:
+            job = prepare(request, _check(request, devices[0]))
+            survey = begin_run(job, events)
+            outcome = _supervised(request, job, survey, devices, events, lambda: stop() or signals.reason)
+            return finish_run(request, job, outcome, events, signals.exit_code)
+
+
+def opened_events(folder: Path, displays: Sequence[Display]) -> Events:
+    """The events of a folder, with a log beside what shows them."""
+    return Events(folder / "events.jsonl", [LogDisplay(folder / "logs" / "coordinator.log"), *displays])
+
+
+def _check(request: Request, device: Device) -> Check:
+    log = request.folder / "logs" / "check.log"
+    patience = request.policy.load_timeout
+    if request.backend == "ray":
+        from seekset.inference.backends.ray import RayCheck
+
+        return RayCheck(request.encoder, device, log, patience, request.address)
+    return EncoderCheck(request.encoder, device.inside, device.environment(threads_each(1)), log, patience)
+
+
+def begin_run(job: Job, events: Events) -> Survey:
+    """Look at what is there already, and say so."""
+    survey = job.store.survey()
+    for path, reason in survey.damaged:
+        events.tell("chunk_damaged", path=path.name, reason=reason)
+    done = int(survey.done(len(job.pieces)).sum())
+    left = sum(job.pieces.tokens(span) for span in survey.missing(job.chunks))
+    total = job.plan.total_tokens
+    events.tell(
+        "run_started", pid=os.getpid(), sequences=len(job.pieces), tokens=total, done=done, done_tokens=total - left
+    )
+    return survey
+
+
+def _supervised(
+    request: Request,
+    job: Job,
+    survey: Survey,
+    devices: Sequence[Device],
+    events: Events,
+    stop: Callable[[], str | None],
+) -> Outcome:
+    missing = survey.missing(job.chunks)
+    if not missing:
+        return Outcome(complete=True)
+    shares = len(devices) if request.schedule == "stride" else None
+    queue = WorkQueue(missing, weigh=job.pieces.tokens, world_size=shares)
+    crew = _crew(request, job, devices)
+    return Supervisor(job, crew, queue, events, policy=request.policy, stop=stop).run()
+
+
+def _crew(request: Request, job: Job, devices: Sequence[Device]) -> Crew:
+    logs = request.folder / "logs"
+    if request.backend == "ray":
+        from seekset.inference.backends.ray import RayCrew
+
+        return RayCrew(job.folder, devices, logs, request.address)
+    return LocalCrew(job.folder, dict(enumerate(devices)), logs, threads_each(len(devices)))
+
+
+def finish_run(request: Request, job: Job, outcome: Outcome, events: Events, code: int | None = None) -> Summary:
+    """Say what failed, put the results into one file if they are all there, and tell how the run ended."""
+    survey = job.store.survey()
+    done = int(survey.done(len(job.pieces)).sum())
+    summary = Summary(None, len(job.pieces), done, len(survey.failures), outcome.given_up, _reason(outcome), code or 1)
+    output = None
+    if outcome.complete:
+        write_failures(job, survey)
+        output = write_embeddings(
+            job.store,
+            job.index,
+            request.folder / OUTPUT,
+            order=request.order,
+            attributes=job.attributes,
+            per_token=job.encoder.per_token,
+            dtype=request.output_dtype,
+            survey=survey,
+        )
+        summary = replace(summary, output=output, exit_code=1 if survey.failures else 0)
+    events.tell("run_ended", outcome="complete" if output else summary.reason, done=done, failed=summary.failed)
+    if outcome.fault is not None and outcome.fault[0] == "data":
+        raise StaleIndexError(f"{outcome.fault[1]}; what is done is kept, and --resume goes on with it")
+    return summary
+
+
+def _reason(outcome: Outcome) -> str | None:
+    if outcome.fault is not None:
+        kind, reason = outcome.fault
+        return f"there is no room to write results ({reason})" if kind == "room" else reason
+    if outcome.stopped is not None:
+        return outcome.stopped
+    return None if outcome.complete else "all workers died too often and were given up"
+
+
+def write_failures(job: Job, survey: Survey) -> None:
+    """Write ``failed.jsonl``: a line for each sequence without a vector, and why; none if there is none."""
+    path = job.folder / "failed.jsonl"
+    if not survey.failures:
+        path.unlink(missing_ok=True)
+        return
+    with published(path) as part, part.open("w", encoding="utf-8") as file:
+        for failure in survey.failures:
+            entry = job.index.entry(failure.row)
+            told = {"sequence_id": failure.sequence_id, "reason": failure.reason, "length": entry.length}
+            file.write(json.dumps({**told, "file": entry.file_path, "row": failure.row}) + "\n")

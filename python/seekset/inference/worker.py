@@ -1,0 +1,107 @@
+"""A worker process: one device, one encoder, one span after another."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from seekset.child import end_with_parent
+from seekset.errors import SeeksetError
+from seekset.inference.job import Job
+from seekset.inference.messages import Begun, Finished, Raised, Ready, Start, Stop, Work, classify
+from seekset.inference.runner import Runner
+
+if TYPE_CHECKING:
+    from seekset.child import Pipe
+    from seekset.inference.results import Span
+
+__all__ = ["work"]
+
+# What a process that SIGTERM ended has for an exit code.
+_TERMINATED = 128 + signal.SIGTERM
+
+
+def work(connection: Pipe) -> None:
+    """Be a worker until there is nothing to do, or nobody to do it for."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start: Start = connection.recv()
+    stamp = time.strftime("%F %T")
+    print(f"--- worker {start.rank} on {start.device}, process {os.getpid()}, started {stamp}", flush=True)  # noqa: T201 (its log)
+    inbox = _Inbox(connection)
+    runner = _loaded(connection, start)
+    connection.send(Ready(start.rank))
+    while not inbox.stopping and (span := inbox.next()) is not None:
+        _run(connection, runner, start.rank, span, inbox)
+    if inbox.terminated:
+        raise SystemExit(_TERMINATED)
+
+
+def _loaded(connection: Pipe, start: Start) -> Runner:
+    try:
+        return Runner(Job.open(start.folder), start.device)
+    except Exception as error:  # noqa: BLE001 (loading may raise anything)
+        traceback.print_exc()
+        connection.send(Raised(start.rank, "loading", classify(error)[1], ends=True))
+        raise SystemExit(1) from None
+
+
+def _run(connection: Pipe, runner: Runner, rank: int, span: Span, inbox: _Inbox) -> None:
+    def begin() -> None:
+        connection.send(Begun(rank))
+
+    answer: Any
+    try:
+        answer = Finished(rank, *runner.run(span, begin=begin, stop=lambda: inbox.stopping))
+    except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
+        if not isinstance(error, SeeksetError):
+            traceback.print_exc()
+        answer = Raised(rank, *classify(error), ends=_is_lasting(error))
+    connection.send(answer)
+    if isinstance(answer, Raised) and answer.ends:
+        raise SystemExit(1)
+
+
+def _is_lasting(error: Exception) -> bool:
+    """Whether every batch of this process would fail from now on: a CUDA context does not get over an error."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+
+
+class _Inbox:
+    """What the coordinator says, heard while a batch runs, too: that it is gone above all."""
+
+    def __init__(self, connection: Pipe) -> None:
+        self._spans: queue.SimpleQueue[Span | None] = queue.SimpleQueue()
+        self.stopping = False
+        self.terminated = False
+        signal.signal(signal.SIGTERM, self._terminate)
+        threading.Thread(target=self._listen, args=(connection,), daemon=True).start()
+
+    def next(self) -> Span | None:
+        """The next span; ``None`` if there will be none."""
+        return self._spans.get()
+
+    def _terminate(self, *_: object) -> None:
+        self.terminated = True
+        self._stop()
+
+    def _stop(self) -> None:
+        self.stopping = True
+        self._spans.put(None)
+
+    def _listen(self, connection: Pipe) -> None:
+        try:
+            while True:
+                match connection.recv():
+                    case Work(span):
+                        self._spans.put(span)
+                    case Stop():
+                        self._stop()
+        except (EOFError, OSError):
+            # Nobody is there to take what is being computed.
+            os._exit(1)

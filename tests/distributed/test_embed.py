@@ -1,0 +1,293 @@
+"""``seekset embed`` with real processes: every sequence has its vector, once, in the order of the files."""
+
+import json
+import os
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from runs import assert_same, embed, events, expected, failed, vectors, write_fasta
+
+SUMS = ("--model", "odd_encoders:Sums", "-q")
+
+
+@pytest.fixture(scope="module")
+def proteins(tmp_path_factory):
+    path = tmp_path_factory.mktemp("proteins") / "proteins.fa"
+    return path, write_fasta(path, 300)
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu,cpu", "cpu,cpu,cpu,cpu,cpu"])
+def test_every_sequence_has_its_vector_whatever_the_number_of_workers(proteins, tmp_path, devices):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", *SUMS, "--devices", devices, "--max-tokens", 200)
+    assert (run.returncode, run.stdout) == (0, f"{tmp_path}/out/embeddings.h5\n"), run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("schedule", ["queue", "stride"])
+def test_fewer_sequences_than_workers(tmp_path, count, schedule):
+    sequences = write_fasta(tmp_path / "few.fa", count)
+    out = tmp_path / "out"
+    run = embed(tmp_path / "few.fa", "-o", out, *SUMS, "--devices", "cpu,cpu,cpu", "--schedule", schedule)
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_the_file_of_results(proteins, tmp_path):
+    path, sequences = proteins
+    other = tmp_path / "other.fa"
+    more = write_fasta(other, 20, seed=7)
+    run = embed(path, other, "-o", tmp_path / "out", *SUMS, "--max-tokens", 500)
+    assert run.returncode == 0, run.stderr
+    with h5py.File(tmp_path / "out" / "embeddings.h5") as file:
+        assert file["embeddings"].shape == (320, 3)
+        assert file["embeddings"].dtype == np.float32
+        assert file["embeddings"].chunks is not None
+        assert h5py.check_string_dtype(file["sequence_ids"].dtype).encoding == "utf-8"
+        assert [name.decode() for name in file["sequence_ids"][:]] == [*sequences, *more]
+        assert file["lengths"][:].tolist() == [len(letters) for letters in (*sequences.values(), *more.values())]
+        assert file["rows"][:].tolist() == list(range(320))
+        assert file.attrs["model"] == "odd_encoders:Sums"
+
+
+def test_the_default_encoder_counts_kmers(proteins, tmp_path):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", "-q")
+    assert run.returncode == 0, run.stderr
+    found = vectors(tmp_path / "out")
+    letters = "ACDEFGHIKLMNPQRSTVWY"
+    for name, sequence in list(sequences.items())[:50]:
+        wanted = np.zeros(400)
+        for a, b in zip(sequence, sequence[1:], strict=False):
+            wanted[20 * letters.index(a) + letters.index(b)] += 1 / (len(sequence) - 1)
+        np.testing.assert_allclose(np.sort(found[name]), np.sort(wanted), rtol=1e-5, atol=1e-7)
+
+
+def test_by_length(proteins, tmp_path):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", *SUMS, "--order", "length", "--max-tokens", 200)
+    assert run.returncode == 0, run.stderr
+    by_length = sorted(sequences, key=lambda name: -len(sequences[name]))
+    found = vectors(tmp_path / "out")
+    assert_same(found, {name: expected(sequences)[name] for name in by_length})
+
+
+def test_a_vector_for_each_residue(proteins, tmp_path):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", "--model", "odd_encoders:PerResidue", "--per-token", "-q")
+    assert run.returncode == 0, run.stderr
+    with h5py.File(tmp_path / "out" / "embeddings.h5") as file:
+        offsets = file["offsets"][:]
+        assert np.diff(offsets).tolist() == [len(letters) for letters in sequences.values()]
+        places = file["embeddings"][:, 1]
+    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+        assert places[a:b].tolist() == list(range(b - a))
+
+
+def test_one_json_object_about_the_run(proteins, tmp_path):
+    run = embed(proteins[0], "-o", tmp_path / "out", "--json", "--model", "odd_encoders:Sums")
+    told = json.loads(run.stdout)
+    assert (told["sequences"], told["done"], told["failed"], told["exit_code"]) == (300, 300, 0, 0)
+
+
+def test_resuming_what_is_done_computes_nothing(proteins, tmp_path):
+    out = tmp_path / "out"
+    assert embed(proteins[0], "-o", out, *SUMS).returncode == 0
+    started = len(events(out, "worker_started"))
+    again = embed("-o", out, "--resume", *SUMS)
+    assert again.returncode == 0, again.stderr
+    assert len(events(out, "worker_started")) == started
+
+
+def test_restarting_computes_everything_again(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    assert embed(path, "-o", out, "-q").returncode == 0
+    run = embed(path, "-o", out, *SUMS, "--restart")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_files_that_moved_are_the_same_data(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 20)
+    assert embed(tmp_path / "a.fa", "-o", tmp_path / "out", *SUMS).returncode == 0
+    (tmp_path / "a.fa").rename(tmp_path / "b.fa")
+    next((tmp_path / "out" / "chunks").iterdir()).unlink()
+    run = embed(tmp_path / "b.fa", "-o", tmp_path / "out", *SUMS, "--resume")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+def refused(*words, code=1, **env):
+    run = embed(*words, **env)
+    assert run.returncode == code, (run.returncode, run.stderr)
+    assert "Traceback" not in run.stderr
+    return run.stderr
+
+
+def test_no_sequences(tmp_path):
+    (tmp_path / "empty.fa").write_bytes(b"")
+    assert "there are no sequences" in refused(tmp_path / "empty.fa", "-o", tmp_path / "out")
+
+
+def test_a_missing_file(tmp_path):
+    assert "missing.fa: No such file" in refused(tmp_path / "missing.fa", "-o", tmp_path / "out")
+
+
+def test_no_files(tmp_path):
+    assert "give FASTA files" in refused("-o", tmp_path / "out", code=2)
+
+
+def test_a_folder_with_other_files(proteins, tmp_path):
+    (tmp_path / "thesis.doc").write_text("mine")
+    for flag in ((), ("--resume",), ("--restart",)):
+        assert "found thesis.doc in it" in refused(proteins[0], "-o", tmp_path, *flag)
+    assert (tmp_path / "thesis.doc").read_text() == "mine"
+
+
+def test_a_folder_that_holds_a_run(proteins, tmp_path):
+    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
+    before = (tmp_path / "out" / "embeddings.h5").read_bytes()
+    told = refused(proteins[0], "-o", tmp_path / "out", *SUMS)
+    assert "--resume goes on with it, --restart removes it" in told
+    assert (tmp_path / "out" / "embeddings.h5").read_bytes() == before
+
+
+def test_a_folder_that_is_a_file(proteins, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    assert f"{tmp_path}/out: " in refused(proteins[0], "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "devices, said",
+    [
+        ("7", "there is no such GPU; there is none: use cpu"),
+        ("tpu", "expected cpu, a number"),
+        (",", "expected devices"),
+    ],
+)
+def test_an_unknown_device(proteins, tmp_path, devices, said):
+    told = refused(proteins[0], "-o", tmp_path / "out", "--devices", devices, CUDA_VISIBLE_DEVICES="")
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        ("odd_encoders:Unloadable", "the weights are not there"),
+        ("odd_encoders:Missing", "Missing"),
+        ("no_such_module:Encoder", "no_such_module"),
+        ("no/such/folder", "no/such/folder"),
+    ],
+)
+def test_a_model_that_cant_be_loaded_is_told_once(proteins, tmp_path, model, said):
+    words = (proteins[0], "-o", tmp_path / "out", "--model", model, "--devices", "cpu,cpu")
+    told = refused(*words, HF_HUB_OFFLINE="1")
+    assert said in told
+    assert len(told.strip().splitlines()) == 1
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_an_encoder_that_never_works_is_told_before_workers_start(proteins, tmp_path):
+    words = ("--model", "odd_encoders:Dying", "-q")
+    told = refused(proteins[0], "-o", tmp_path / "out", *words, SEEKSET_DYING="yes")
+    assert "the encoder failed in a first trial: its process was ended by SIGKILL" in told
+    assert events(tmp_path / "out", "worker_started") == []
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("--model", "kmer"), "encoder: model: it was 'odd_encoders:Sums' and is 'kmer'"),
+        ((*SUMS, "--model-arg", "seconds=0.5"), "encoder: arguments: it was {} and is {'seconds': '0.5'}"),
+        ((*SUMS, "--max-tokens", "50"), "plan: max_tokens"),
+        ((*SUMS, "--max-length", "10"), "plan: max_length"),
+    ],
+)
+def test_another_run_is_not_resumed_and_what_differs_is_told(proteins, tmp_path, words, said):
+    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS, "--max-tokens", 100).returncode == 0
+    told = refused(proteins[0], "-o", tmp_path / "out", "--resume", *("--max-tokens", "100"), *words)
+    assert "it holds the results of another run" in told
+    assert said in told
+
+
+def test_other_data_is_not_resumed(proteins, tmp_path):
+    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
+    write_fasta(tmp_path / "other.fa", 300, seed=5)
+    told = refused(tmp_path / "other.fa", "-o", tmp_path / "out", *SUMS, "--resume")
+    assert "the sequences of" in told
+    again = embed(proteins[0], "-o", tmp_path / "out", *SUMS, "--resume")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize("text, said", [("{", "expected a manifest"), ('{"version": 1}', "expected the keys")])
+def test_a_damaged_manifest(proteins, tmp_path, text, said):
+    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
+    (tmp_path / "out" / "manifest.json").write_text(text)
+    assert said in refused(proteins[0], "-o", tmp_path / "out", *SUMS, "--resume")
+
+
+def test_sequences_longer_than_allowed_are_cut_with_a_word_or_refused(proteins, tmp_path):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", *SUMS, "--max-length", 20)
+    assert run.returncode == 0
+    assert "199 of 300 sequences are longer than 20 residues and are cut" in run.stderr
+    cut = {name: letters[:20] for name, letters in sequences.items()}
+    assert_same(vectors(tmp_path / "out"), expected(cut))
+    told = refused(path, "-o", tmp_path / "b", *SUMS, "--max-length", 20, "--overflow", "error")
+    assert "has 59 residues, but at most 20 are allowed" in told
+
+
+def test_status_tells_of_the_run(proteins, tmp_path):
+    import subprocess
+    import sys
+
+    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
+    words = [sys.executable, "-m", "seekset", "status", str(tmp_path / "out")]
+    told = json.loads(subprocess.run([*words, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert (told["state"], told["done"], told["failed"]) == ("ended (complete)", 300, 0)
+    assert told["workers"][0]["device"] == "cpu"
+    plain = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert plain.startswith("ended (complete): 300 of 300 sequences")
+
+
+def test_a_run_in_the_same_folder_is_refused_with_who_has_it(proteins, tmp_path):
+    from runs import begin, wait_for
+
+    slow = ("--model", "odd_encoders:Sums", "--model-arg", "seconds=0.3", "--max-tokens", 100, "-q")
+    first = begin(proteins[0], "-o", tmp_path / "out", *slow)
+    try:
+        wait_for(lambda: events(tmp_path / "out", "chunk_begun"))
+        told = refused(proteins[0], "-o", tmp_path / "out", *slow, "--resume")
+        assert f"another run is using this folder: process {first.pid} on {os.uname().nodename}" in told
+    finally:
+        first.kill()
+        first.communicate()
+
+
+def test_a_lock_of_another_host_counts_while_it_is_fresh(proteins, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    lock = out / "run.lock"
+    lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since": "today"}))
+    assert "process 7 on elsewhere, since today" in refused(proteins[0], "-o", out, *SUMS)
+    os.utime(lock, (time.time() - 100, time.time() - 100))
+    assert embed(proteins[0], "-o", out, *SUMS).returncode == 0
+
+
+def test_failed_sequences_are_listed_and_the_rest_is_there(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 60, poison=17)
+    words = ("--model", "odd_encoders:Troubled", "--model-arg", "trouble=nan", "-q", "--max-tokens", 200)
+    run = embed(tmp_path / "a.fa", "-o", tmp_path / "out", *words)
+    assert run.returncode == 1
+    assert "1 of 60 sequences have no vector" in run.stderr
+    assert failed(tmp_path / "out") == {"poison": "the encoder gave NaN or infinity"}
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(tmp_path / "out"), expected(rest))

@@ -1,0 +1,284 @@
+"""What happens to a run must not show in its result: kills, hangs, crashes, full disks, damage, signals.
+
+After it, or after ``--resume``, every sequence has the vector that it has on its own, to the bit, or is listed as failed.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+
+from runs import (
+    assert_same,
+    begin,
+    command,
+    embed,
+    environment,
+    events,
+    expected,
+    failed,
+    is_alive,
+    kill,
+    vectors,
+    wait_for,
+    write_fasta,
+)
+
+SLOW = ("--model", "odd_encoders:Sums", "--model-arg", "seconds=0.05", "--max-tokens", 100, "-q")
+
+
+@pytest.fixture(scope="module")
+def proteins(tmp_path_factory):
+    path = tmp_path_factory.mktemp("proteins") / "proteins.fa"
+    return path, write_fasta(path, 120)
+
+
+def pids(folder):
+    return [event["pid"] for event in events(folder, "worker_started")]
+
+
+def finished(folder, count=1):
+    return len(events(folder, "chunk_finished")) >= count
+
+
+def test_a_killed_worker_is_started_again_and_nothing_is_lost(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begin(path, "-o", out, *SLOW, "--devices", "cpu,cpu")
+    wait_for(lambda: finished(out))
+    assert kill(pids(out)[0])
+    _, told = run.communicate(timeout=120)
+    assert run.returncode == 0, told
+    assert_same(vectors(out), expected(sequences))
+    assert [event["how"] for event in events(out, "worker_died")] == ["was ended by SIGKILL"]
+    assert len(pids(out)) == 3
+    assert events(out, "chunk_failed") == []
+    log = (out / "logs" / "worker_0.log").read_text()
+    assert log.count("--- worker 0 on cpu") == 2
+
+
+def test_a_killed_coordinator_leaves_no_worker_and_the_run_can_be_resumed(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begin(path, "-o", out, *SLOW, "--devices", "cpu,cpu")
+    wait_for(lambda: finished(out, 2))
+    run.kill()
+    run.communicate()
+    wait_for(lambda: not any(map(is_alive, pids(out))), seconds=5)
+    assert not (out / "embeddings.h5").exists()
+    again = embed(path, "-o", out, *SLOW, "--resume", "--devices", "cpu,cpu,cpu")
+    assert again.returncode == 0, again.stderr
+    assert_same(vectors(out), expected(sequences))
+    done = [event for event in events(out, "run_started")][1]["done"]
+    assert done > 0
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_what_is_done_and_the_run_can_be_resumed(proteins, tmp_path, number, code):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begin(path, "-o", out, *SLOW, "--devices", "cpu,cpu")
+    wait_for(lambda: finished(out, 2))
+    run.send_signal(number)
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == code, told
+    assert f"{signal.Signals(number).name} was received" in told
+    assert "--resume goes on with the rest" in told
+    assert not any(map(is_alive, pids(out)))
+    # Nobody was killed: each worker finished its batch and saved it.
+    assert events(out, "worker_died") == []
+    again = embed(path, "-o", out, *SLOW, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_sigterm_to_a_worker_alone_costs_nothing(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begin(path, "-o", out, *SLOW)
+    wait_for(lambda: finished(out))
+    os.kill(pids(out)[0], signal.SIGTERM)
+    _, told = run.communicate(timeout=120)
+    assert run.returncode == 0, told
+    assert_same(vectors(out), expected(sequences))
+    assert events(out, "chunk_failed") == []
+
+
+def trouble(kind, **options):
+    options = {"trouble": kind, **options}
+    words = [word for name, value in options.items() for word in ("--model-arg", f"{name}={value}")]
+    return ("--model", "odd_encoders:Troubled", *words, "--max-tokens", 200, "-q")
+
+
+@pytest.mark.parametrize(
+    "kind, reason",
+    [
+        ("raise", "ValueError: this sequence [bold]is poison[/bold]"),
+        ("segv", "the worker that encoded it was ended by SIGSEGV"),
+        ("leave", "the worker that encoded it ended with exit code 0"),
+        ("rows", "MismatchError: the encoder gave 0 rows for 1 sequences"),
+        ("never", "out of memory with a batch of"),
+    ],
+)
+def test_a_sequence_that_the_encoder_cant_take_is_set_aside_alone(tmp_path, kind, reason):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    run = embed(tmp_path / "a.fa", "-o", out, *trouble(kind), "--devices", "cpu,cpu")
+    assert run.returncode == 1, run.stderr
+    assert list(failed(out)) == ["poison"]
+    assert reason in failed(out)["poison"]
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(out), expected(rest))
+    told = events(out, "worker_given_up")
+    assert told == []
+
+
+def test_a_hung_worker_is_ended_and_its_sequence_set_aside(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 8, poison=3)
+    out = tmp_path / "out"
+    run = embed(tmp_path / "a.fa", "-o", out, *trouble("hang"), "--batch-timeout", 1, "--load-timeout", 5)
+    assert run.returncode == 1, run.stderr
+    assert failed(out) == {"poison": "the worker that encoded it was hung and ended"}
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(out), expected(rest))
+
+
+@pytest.mark.parametrize("kind", ["raise", "segv", "leave", "kill", "hang"])
+def test_trouble_that_passes_costs_nothing(tmp_path, kind):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    # Once in the check before the run or in the run: the first trial may meet it, too.
+    words = trouble(kind, marks=tmp_path, times=2)
+    run = embed(tmp_path / "a.fa", "-o", out, *words, "--batch-timeout", 1, "--load-timeout", 3)
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    run = embed(tmp_path / "a.fa", "-o", tmp_path / "out", *trouble("memory"))
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+    assert events(tmp_path / "out", "chunk_failed") == []
+
+
+def test_workers_that_die_after_every_chunk_are_started_again_and_again(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    # Each process takes one batch, the check's too; its second one is its last.
+    words = ("--model", "odd_encoders:Dying", "--model-arg", "after=1", "--max-tokens", 400, "-q")
+    run = embed(path, "-o", out, *words, SEEKSET_DYING="yes")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+    assert len(events(out, "worker_died")) > 5
+
+
+def test_workers_that_die_without_a_finished_chunk_are_given_up(tmp_path):
+    write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    run = embed(tmp_path / "a.fa", "-o", out, *trouble("kill"), "--devices", "cpu,cpu")
+    assert run.returncode == 1
+    # An outside SIGKILL is never a sequence's fault, and this one can't be told from it.
+    assert failed(out) == {}
+    assert "all workers died too often and were given up" in run.stderr
+    assert "workers 0, 1 were given up on" in run.stderr
+    assert len(events(out, "worker_given_up")) == 2
+    assert not (out / "embeddings.h5").exists()
+    assert len(events(out, "chunk_finished")) > 0
+
+
+@pytest.mark.parametrize("how", ["cut", "flip", "empty"])
+def test_a_damaged_chunk_is_computed_again(proteins, tmp_path, how):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    words = ("--model", "odd_encoders:Sums", "--max-tokens", 200, "-q")
+    assert embed(path, "-o", out, *words).returncode == 0
+    chunk = sorted((out / "chunks").iterdir())[1]
+    content = bytearray(chunk.read_bytes())
+    if how == "flip":
+        content[-1] ^= 1
+    chunk.write_bytes({"cut": content[:-5], "flip": content, "empty": b""}[how])
+    run = embed(path, "-o", out, *words, "--resume")
+    assert run.returncode == 0, run.stderr
+    assert [event["path"] for event in events(out, "chunk_damaged")] == [chunk.name]
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_a_full_disk_stops_the_run_and_it_can_be_resumed(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    words = (path, "-o", out, "--model", "odd_encoders:Sums", "--max-tokens", 100000, "-q")
+    assert embed(path, "-o", out, "--model", "odd_encoders:Sums", "--max-tokens", 100000, "-q").returncode == 0
+    sizes = {chunk.name: chunk.stat().st_size for chunk in (out / "chunks").iterdir()}
+    for chunk in (out / "chunks").iterdir():
+        chunk.unlink()
+    (out / "embeddings.h5").unlink()
+
+    def limit():
+        # No file may become longer than this: what a full disk says, for files of results alone.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max(sizes.values()) - 1,) * 2)
+
+    (out / "events.jsonl").unlink()
+    run = subprocess.run(
+        command(*words, "--resume"),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        preexec_fn=limit,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    assert "there is no room to write results" in run.stderr
+    assert "--resume goes on with the rest" in run.stderr
+    assert failed(out) == {}
+    again = embed(*words, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_a_fasta_that_changes_during_the_run_ends_it(tmp_path):
+    path = tmp_path / "a.fa"
+    write_fasta(path, 120)
+    out = tmp_path / "out"
+    run = begin(path, "-o", out, *SLOW)
+    wait_for(lambda: finished(out))
+    path.write_bytes(path.read_bytes() + b">one_more\nMKV\n")
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert str(path) in told
+    assert "Traceback" not in told
+    assert failed(out) == {}
+
+
+def test_failed_sequences_are_tried_again_when_resumed(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    # More often than the first run tries; then it works.
+    words = trouble("raise", marks=marks, times=12)
+    first = embed(tmp_path / "a.fa", "-o", out, *words)
+    assert first.returncode == 1
+    assert list(failed(out)) == ["poison"]
+    for k in range(12):
+        (marks / f"trouble-{k}").touch()
+    again = embed(tmp_path / "a.fa", "-o", out, *words, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert not (out / "failed.jsonl").exists()
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_events_are_lines_of_json_with_a_time(proteins, tmp_path):
+    out = tmp_path / "out"
+    assert embed(proteins[0], "-o", out, *SLOW[:2], "-q").returncode == 0
+    lines = (out / "events.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert told[0]["event"] == "run_started"
+    assert told[-1]["event"] == "run_ended"
+    started = next(event for event in told if event["event"] == "worker_started")
+    assert set(started) == {"time", "event", "rank", "device", "pid"}
+    assert "worker_started" in (out / "logs" / "coordinator.log").read_text()

@@ -1,0 +1,120 @@
+"""Encoders for tests: one that treats every sequence on its own, to the bit, and the same one in trouble."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+class Sums:
+    """Of each sequence: its tokens' number, sum, and sum weighted by place."""
+
+    arrays = "numpy"
+    max_length = None
+
+    def __init__(self, device, seconds=0.0):
+        self.device, self.seconds = device, seconds
+
+    def __call__(self, batch):
+        time.sleep(self.seconds)
+        ids, ends = batch["input_ids"], batch["cu_seqlens"].tolist()
+        return np.array([vector(ids[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)], dtype=np.float32)
+
+
+def vector(ids):
+    ids = np.asarray(ids, dtype=np.int64)
+    return [len(ids), ids.sum(), (ids * np.arange(len(ids))).sum() % 65536]
+
+
+class PerResidue(Sums):
+    """Of each residue: its token and its place."""
+
+    def __init__(self, device, per_token=False):
+        super().__init__(device)
+
+    def __call__(self, batch):
+        ids, ends = batch["input_ids"], batch["cu_seqlens"].tolist()
+        rows = [
+            np.stack([ids[a + 1 : b - 1], np.arange(b - a - 2)], axis=1)
+            for a, b in zip(ends[:-1], ends[1:], strict=True)
+        ]
+        return np.concatenate(rows).astype(np.float32)
+
+
+class Troubled(Sums):
+    """Does something bad with a batch that holds the sequence ``poison``: always, or ``times`` times in all."""
+
+    def __init__(self, device, trouble, marks="", times=1_000_000, seconds=0.0):
+        super().__init__(device, seconds)
+        self.trouble, self.marks, self.times = trouble, marks, times
+
+    def __call__(self, batch):
+        if "poison" in batch["sequence_ids"] and self._is_due():
+            found = getattr(self, f"_{self.trouble}")(batch)
+            if found is not None:
+                return found
+        return super().__call__(batch)
+
+    def _is_due(self):
+        if not self.marks:
+            return True
+        for k in range(self.times):
+            try:
+                os.close(os.open(Path(self.marks) / f"trouble-{k}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+    def _raise(self, batch):
+        raise ValueError("this sequence [bold]is poison[/bold]")
+
+    def _segv(self, batch):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def _kill(self, batch):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _leave(self, batch):
+        os._exit(0)
+
+    def _hang(self, batch):
+        time.sleep(3600)
+
+    def _nan(self, batch):
+        found = super().__call__(batch)
+        found[batch["sequence_ids"].index("poison"), 1] = np.nan
+        return found
+
+    def _rows(self, batch):
+        return super().__call__(batch)[:-1]
+
+    def _memory(self, batch):
+        if len(batch["sequence_ids"]) > 1:
+            raise MemoryError("more than one at a time is too much")
+
+    def _never(self, batch):
+        raise MemoryError("too much at any size")
+
+
+class Unloadable:
+    """Can't be made."""
+
+    def __init__(self, device):
+        raise RuntimeError("the weights are not there")
+
+
+class Dying(Sums):
+    """Dies with every batch after so many, in every process."""
+
+    def __init__(self, device, after=0):
+        super().__init__(device)
+        self.left = after
+
+    def __call__(self, batch):
+        if os.environ.get("SEEKSET_DYING") == "yes" and self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.left -= 1
+        return super().__call__(batch)
