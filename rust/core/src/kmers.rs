@@ -91,7 +91,9 @@ impl Kmers {
         if words > 0 {
             // Counts are whole numbers of 32 bits until they are divided, and zeros are the same in both.
             let words = f64::from(words);
-            out.iter_mut().for_each(|share| *share = (f64::from(share.to_bits()) / words) as f32);
+            for share in out {
+                *share = (f64::from(share.to_bits()) / words) as f32;
+            }
         }
     }
 
@@ -147,7 +149,10 @@ mod tests {
             |number: i64| (0..k as u32).rev().map(|place| number / letters.pow(place) % letters).collect::<Vec<_>>();
         let share = |number| match known.len() {
             0 => 0.0,
-            words => (known.iter().filter(|found| **found == word(number)).count() as f64 / words as f64) as f32,
+            words => {
+                let count = known.iter().filter(|found| **found == word(number)).count() as u32;
+                (f64::from(count) / f64::from(words as u32)) as f32
+            }
         };
         (0..letters.pow(k as u32)).map(share).collect()
     }

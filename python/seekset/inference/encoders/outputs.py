@@ -30,10 +30,11 @@ def residues(batch: dict[str, Any], facts: EncoderFacts) -> NDArray[np.int64]:
     if facts.tokens is None:
         return np.array([len(sequence) for sequence in batch["sequences"]], dtype=np.int64)
     if facts.layout == "padded":
-        tokens: NDArray[np.int64] = _local(batch["attention_mask"]).sum(axis=1, dtype=np.int64)
+        tokens = _local(batch["attention_mask"]).sum(axis=1)
     else:
-        tokens = np.diff(_local(batch["cu_seqlens"]).astype(np.int64))
-    return tokens - sum(facts.around)
+        ends = _local(batch["cu_seqlens"])
+        tokens = ends[1:] - ends[:-1]
+    return np.asarray(tokens, dtype=np.int64) - sum(facts.around)
 
 
 def as_array(output: Any, batch: dict[str, Any], facts: EncoderFacts, *, per_token: bool = False) -> NDArray[Any]:
