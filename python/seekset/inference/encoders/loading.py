@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import MismatchError
 from seekset.inference.encoders.custom import imported, made
 from seekset.inference.encoders.kmer import KmerEncoder
 
@@ -31,7 +31,8 @@ def load_encoder(
     Options that were given and that the encoder does not have are a ``MismatchError``.
 
     Args:
-        spec: ``"kmer"``; ``"module:name"`` for a class, factory or function.
+        spec: ``"kmer"``; ``"module:name"`` for a class, factory or function; else the folder or name of a
+            model of Hugging Face.
         device: Where it computes, as torch names devices.
         dtype: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
         layer: Which layer's vectors to take; the model's output unless given.
@@ -55,4 +56,6 @@ def _factory(spec: str) -> Callable[..., Any]:
         return KmerEncoder
     if ":" in spec:
         return imported(spec)
-    raise MismatchError(f"there is no encoder {spec!r}: give kmer, or module:name for one of your own")
+    from seekset.inference.encoders.huggingface import HuggingFaceEncoder
+
+    return partial(HuggingFaceEncoder, spec)
