@@ -1,5 +1,6 @@
 """``seekset embed`` with real processes: every sequence has its vector, once, in the order of the files."""
 
+import itertools
 import json
 import os
 import time
@@ -62,7 +63,7 @@ def test_the_default_encoder_counts_kmers(proteins, tmp_path):
     letters = "ACDEFGHIKLMNPQRSTVWY"
     for name, sequence in list(sequences.items())[:50]:
         wanted = np.zeros(400)
-        for a, b in zip(sequence, sequence[1:], strict=False):
+        for a, b in itertools.pairwise(sequence):
             wanted[20 * letters.index(a) + letters.index(b)] += 1 / (len(sequence) - 1)
         np.testing.assert_allclose(np.sort(found[name]), np.sort(wanted), rtol=1e-5, atol=1e-7)
 
@@ -84,7 +85,7 @@ def test_a_vector_for_each_residue(proteins, tmp_path):
         offsets = file["offsets"][:]
         assert np.diff(offsets).tolist() == [len(letters) for letters in sequences.values()]
         places = file["embeddings"][:, 1]
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in itertools.pairwise(offsets):
         assert places[a:b].tolist() == list(range(b - a))
 
 

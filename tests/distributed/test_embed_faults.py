@@ -1,6 +1,7 @@
 """What happens to a run must not show in its result: kills, hangs, crashes, full disks, damage, signals.
 
-After it, or after ``--resume``, every sequence has the vector that it has on its own, to the bit, or is listed as failed.
+After it, or after ``--resume``, every sequence has the vector that it has on its own, to the bit, or is listed as
+failed.
 """
 
 import json
@@ -72,7 +73,7 @@ def test_a_killed_coordinator_leaves_no_worker_and_the_run_can_be_resumed(protei
     again = embed(path, "-o", out, *SLOW, "--resume", "--devices", "cpu,cpu,cpu")
     assert again.returncode == 0, again.stderr
     assert_same(vectors(out), expected(sequences))
-    done = [event for event in events(out, "run_started")][1]["done"]
+    done = list(events(out, "run_started"))[1]["done"]
     assert done > 0
 
 

@@ -100,7 +100,7 @@ class Request:
         if isinstance(encoder.get("model"), os.PathLike):
             encoder["model"] = os.fspath(encoder["model"])
         return cls(
-            tuple(map(os.fspath, files)),
+            tuple(os.fspath(file) for file in files),
             Path(folder),
             EncoderOptions(**encoder, arguments=arguments),
             policy=Policy(**policy),

@@ -1,0 +1,157 @@
+"""All backends keep the same promises: one file out of each, also after a kill and with other numbers of workers."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from runs import (
+    assert_same,
+    embed,
+    environment,
+    events,
+    expected,
+    failed,
+    is_alive,
+    kill,
+    vectors,
+    wait_for,
+    write_fasta,
+)
+
+SUMS = ("--model", "odd_encoders:Sums", "--max-tokens", 150, "-q")
+SLOW = (*SUMS, "--model-arg", "seconds=0.05")
+
+
+@pytest.fixture(scope="module")
+def proteins(tmp_path_factory):
+    path = tmp_path_factory.mktemp("proteins") / "proteins.fa"
+    return path, write_fasta(path, 120)
+
+
+class Local:
+    """Processes of this machine."""
+
+    survives = True
+
+    def command(self, workers, *words):
+        devices = ",".join(["cpu"] * workers)
+        return [sys.executable, "-m", "seekset", "embed", *map(str, words), "--devices", devices]
+
+
+class Ray(Local):
+    """A real cluster, of this machine alone."""
+
+    def command(self, workers, *words):
+        return [*super().command(workers, *words), "--backend", "ray"]
+
+
+class Torchrun:
+    """Ranks that torchrun starts; one that is killed takes the others with it."""
+
+    survives = False
+
+    def command(self, workers, *words):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+        return [*torchrun, "-m", "seekset", "embed", *map(str, words), "--backend", "torchrun", "--devices", "cpu"]
+
+
+@pytest.fixture(params=[Local, Ray, Torchrun], ids=lambda kind: kind.__name__.lower())
+def backend(request):
+    return request.param()
+
+
+def begun(words):
+    return subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(RAY_DISABLE_IMPORT_WARNING="1"),
+    )
+
+
+def ended(run, seconds=180):
+    out, told = run.communicate(timeout=seconds)
+    return run.returncode, out, told
+
+
+@pytest.mark.parametrize("schedule", ["queue", "stride"])
+def test_every_sequence_has_its_vector(backend, proteins, tmp_path, schedule):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    code, said, told = ended(begun(backend.command(2, path, "-o", out, *SUMS, "--schedule", schedule)))
+    assert code == 0, told
+    assert said.splitlines()[-1] == f"{out}/embeddings.h5"
+    assert_same(vectors(out), expected(sequences))
+    assert {event["rank"] for event in events(out, "worker_started")} == {0, 1}
+
+
+def test_more_workers_than_sequences_and_another_number_of_them_later(backend, tmp_path):
+    sequences = write_fasta(tmp_path / "few.fa", 2)
+    out = tmp_path / "out"
+    code, _, told = ended(begun(backend.command(3, tmp_path / "few.fa", "-o", out, *SUMS)))
+    assert code == 0, told
+    next((out / "chunks").iterdir()).unlink()
+    again = embed(tmp_path / "few.fa", "-o", out, *SUMS, "--resume")
+    assert again.returncode == 0, again.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_a_killed_worker_costs_nothing(backend, proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begun(backend.command(2, path, "-o", out, *SLOW))
+    wait_for(lambda: len(events(out, "chunk_finished")) >= 2)
+    pids = {event["rank"]: event["pid"] for event in events(out, "worker_started")}
+    assert kill(pids[1])
+    code, _, told = ended(run)
+    if not backend.survives:
+        assert code != 0
+        wait_for(lambda: not any(map(is_alive, pids.values())), seconds=30)
+        code, _, told = ended(begun(backend.command(3, path, "-o", out, *SLOW, "--resume")))
+    assert code == 0, told
+    assert_same(vectors(out), expected(sequences))
+    assert failed(out) == {}
+
+
+def test_a_sequence_that_the_encoder_cant_take_is_set_aside(backend, tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    words = ("--model", "odd_encoders:Troubled", "--model-arg", "trouble=raise", "--max-tokens", 200, "-q")
+    code, _, told = ended(begun(backend.command(2, tmp_path / "a.fa", "-o", out, *words)))
+    assert code == 1, told
+    assert failed(out) == {"poison": "ValueError: this sequence [bold]is poison[/bold]"}
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(out), expected(rest))
+
+
+def test_sigterm_saves_what_is_done(backend, proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    run = begun(backend.command(2, path, "-o", out, *SLOW))
+    wait_for(lambda: len(events(out, "chunk_finished")) >= 2)
+    run.send_signal(signal.SIGTERM)
+    code, _, told = ended(run)
+    assert code != 0, told
+    pids = [event["pid"] for event in events(out, "worker_started")]
+    wait_for(lambda: not any(map(is_alive, pids)), seconds=30)
+    code, _, told = ended(begun(backend.command(2, path, "-o", out, *SLOW, "--resume")))
+    assert code == 0, told
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_a_model_that_cant_be_loaded_is_told(backend, proteins, tmp_path):
+    words = ("--model", "odd_encoders:Unloadable", "-q")
+    code, _, told = ended(begun(backend.command(2, proteins[0], "-o", tmp_path / "out", *words)))
+    assert code != 0
+    assert "the weights are not there" in told
+
+
+def test_torchrun_outside_of_torchrun(proteins, tmp_path):
+    assert "RANK" not in os.environ
+    run = embed(proteins[0], "-o", tmp_path / "out", "--backend", "torchrun")
+    assert run.returncode == 1
+    assert "start it with `torchrun --nproc-per-node N -m seekset embed ...`" in run.stderr

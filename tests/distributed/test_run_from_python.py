@@ -1,0 +1,97 @@
+"""``run_multi_gpu_inference``, from a program of one's own."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from runs import assert_same, environment, expected, vectors, write_fasta
+from seekset.errors import MismatchError
+from seekset.inference import RunIncompleteError, run_multi_gpu_inference
+from tiny_models import tiny_esm
+
+CONFIG = {"model": "odd_encoders:Sums", "max_tokens": 200}
+
+
+def test_the_file_and_the_ranks_given_up_on(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 50)
+    config = {**CONFIG, "devices": ["cpu", "cpu"]}
+    output, failed_ranks = run_multi_gpu_inference([tmp_path / "a.fa"], tmp_path / "out", config)
+    assert (output, failed_ranks) == (tmp_path / "out" / "embeddings.h5", [])
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_a_world_size_without_gpus_is_that_many_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    sequences = write_fasta(tmp_path / "a.fa", 50)
+    run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", CONFIG, world_size=3)
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_a_second_call_goes_on_with_what_is_there(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 50)
+    slow = {**CONFIG, "model_args": {"seconds": 0.2}, "devices": "cpu", "max_tokens": 100}
+    with pytest.raises(TimeoutError, match="the time is up; it can be resumed"):
+        run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", slow, timeout=1.5)
+    run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", slow)
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_a_run_that_gives_up_on_all_ranks_is_an_error(tmp_path):
+    write_fasta(tmp_path / "a.fa", 10, poison=3)
+    config = {"model": "odd_encoders:Troubled", "model_args": {"trouble": "kill"}, "devices": "cpu", "backoff": 0.01}
+    with pytest.raises(RunIncompleteError, match="all workers died too often and were given up; it can be resumed"):
+        run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", {**config, "max_tokens": 100})
+
+
+def test_options_that_are_none_are_named(tmp_path):
+    with pytest.raises(MismatchError, match="there is no option 'max_token'; the nearest is 'max_tokens'"):
+        run_multi_gpu_inference("a.fa", tmp_path, {"max_token": 5})
+
+
+def test_a_program_without_a_main_guard_works(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 20)
+    program = (
+        "from seekset.inference import run_multi_gpu_inference\n"
+        f"print(run_multi_gpu_inference({str(tmp_path / 'a.fa')!r}, {str(tmp_path / 'out')!r}, {CONFIG}))\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    run = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("embeddings.h5") == 1
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_the_coordinator_does_not_import_torch(tmp_path):
+    write_fasta(tmp_path / "a.fa", 20)
+    program = (
+        "import sys; from seekset.inference import run_multi_gpu_inference\n"
+        f"run_multi_gpu_inference({str(tmp_path / 'a.fa')!r}, {str(tmp_path / 'out')!r}, {CONFIG})\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_model_of_hugging_face_gives_what_it_gives_for_each_sequence_alone(tmp_path):
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = tiny_esm(tmp_path / "esm")
+    sequences = dict(write_fasta(tmp_path / "a.fa", 30).items())
+    run_multi_gpu_inference(
+        tmp_path / "a.fa", tmp_path / "out", {"model": folder, "devices": "cpu,cpu", "max_tokens": 300}
+    )
+    found = vectors(tmp_path / "out")
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    for name, letters in sequences.items():
+        if not letters:
+            continue
+        with torch.inference_mode():
+            hidden = model(**tokenizer(letters, return_tensors="pt")).last_hidden_state[0]
+        np.testing.assert_allclose(found[name], hidden[1:-1].mean(0).numpy(), atol=1e-5)
