@@ -73,8 +73,9 @@ def _mixed(seed: int) -> list[int]:
 
 def _seekset(seed: int, open_shards: int = 1, mixing: Mixing = "pool") -> Order:
     """Planned by row counts alone: of shards there are only these."""
-    from seekset.mixing import MixPlan, Source
+    from seekset.mixing import MixPlan
     from seekset.shards import Census, Field, Shard
+    from seekset.sources import Source
     from seekset.world import World
 
     def shard(number: int) -> Shard:

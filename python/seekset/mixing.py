@@ -6,42 +6,35 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from seekset import _core
-from seekset.errors import MismatchError
-from seekset.files import AnyPath, as_path, fingerprint
+from seekset.files import fingerprint
+from seekset.pool_size import PoolSize
 from seekset.quality import MixingQuality, measure
-from seekset.shards.readers import find_shards, reader_for
 from seekset.world import Even, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seekset.shards.census import Shard
-    from seekset.shards.readers import ShardReader
     from seekset.shards.rows import Field
+    from seekset.sources import Source
 
 __all__ = [
     "MOST_ROWS",
     "MixPlan",
     "MixShare",
     "Mixing",
-    "PoolSize",
-    "Source",
     "Stop",
     "Stretch",
-    "check_alike",
-    "chosen_shards",
     "deal",
     "mixed",
     "mixed_all",
-    "parse_ranges",
     "reader_key",
     "whole_weights",
 ]
@@ -56,66 +49,8 @@ Mixing = Literal["pool", "global"]
 _PIECE_BYTES = 8 << 20
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
-# Memory for pooled rows of columns is asked for in chunks: the last one may be all but empty.
-_CHUNK_BYTES = 1 << 18
 MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
-
-
-def parse_ranges(text: str, count: int) -> list[int]:
-    """The positions that ranges such as ``"0-206,208-498"`` mean, from 0 and with both ends; ``"all"``, ``"none"``.
-
-    >>> parse_ranges("0-2,5", 8), parse_ranges("all", 3), parse_ranges("none", 3)
-    ([0, 1, 2, 5], [0, 1, 2], [])
-    >>> parse_ranges("2-9", 8)
-    Traceback (most recent call last):
-    ValueError: range '2-9' is outside of the shards: there are 8, 0 to 7
-    """
-    word = text.strip().lower()
-    if word in ("all", "none"):
-        return list(range(count)) if word == "all" else []
-    found: dict[int, None] = {}
-    for part in text.split(","):
-        first, dash, last = (piece.strip() for piece in part.partition("-"))
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f'range {text!r}: expected "all", "none" or positions such as "0-206,208", found {part!r}')
-        start, end = int(first), int(last) if dash else int(first)
-        if start > end or end >= count:
-            there = f"there are {count}, 0 to {count - 1}" if count else "there are none"
-            raise ValueError(f"range {part.strip()!r} is outside of the shards: {there}")
-        found.update(dict.fromkeys(range(start, end + 1)))
-    return list(found)
-
-
-def chosen_shards(
-    data_dirs: Sequence[AnyPath], shard_ranges: Sequence[str] | None, reader: ShardReader | None = None
-) -> dict[str, list[Path]]:
-    """The shards of each directory that its ranges mean."""
-    if isinstance(data_dirs, (str, bytes)) or isinstance(shard_ranges, str):
-        raise TypeError("data_dirs and shard_ranges are lists, with one entry for each directory")
-    ranges = ["all"] * len(data_dirs) if shard_ranges is None else list(shard_ranges)
-    if len(ranges) != len(data_dirs):
-        raise ValueError(f"there are {len(ranges)} shard ranges for {len(data_dirs)} directories: give one for each")
-    found: dict[str, list[Path]] = {}
-    for directory, text in zip(map(as_path, data_dirs), ranges, strict=True):
-        if not directory.is_dir():
-            raise FileNotFoundError(f"{directory}: there is no such directory")
-        if str(directory) in found:
-            raise ValueError(f'{directory} is given twice: put its ranges into one, such as "0-9,20-29"')
-        if text.strip().lower() == "none":
-            found[str(directory)] = []
-            continue
-        try:
-            shards = find_shards(directory, reader)
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f'{directory}: there is no shard in it; give the range "none" if none is meant'
-            ) from None
-        try:
-            found[str(directory)] = [shards[place] for place in parse_ranges(text, len(shards))]
-        except ValueError as error:
-            raise ValueError(f"{directory}: {error}") from None
-    return found
 
 
 def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> list[tuple[int, int]]:
@@ -172,24 +107,6 @@ class Stretch(NamedTuple):
     shard: int
     start: int
     rows: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source of shards, by name, in the order in which they are read."""
-
-    name: str
-    shards: tuple[Shard, ...]
-    reader: ShardReader | None = None
-
-    @cached_property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return sum(shard.census.rows for shard in self.shards)
-
-    def reader_of(self, shard: Shard) -> ShardReader:
-        """What reads one of its shards."""
-        return reader_for(shard.path) if self.reader is None else self.reader
 
 
 @dataclass(frozen=True)
@@ -377,32 +294,6 @@ def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterat
             first += length
 
 
-def check_alike(plan: MixPlan) -> None:
-    """Refuse shards whose rows are not like those of the first, before anything is delivered."""
-    filled = [(source, shard) for source, shard in plan.shards if shard.census.rows]
-    for source, shard in filled[1:]:
-        _, first = filled[0]
-        if shard.census.fields != first.census.fields:
-            raise MismatchError(
-                f"{shard.path} (source {source.name!r}): its rows have {_listed(shard)}, but those of {first.path} "
-                f"have {_listed(first)}; sources of one pool must be alike"
-            )
-    for source, shard in filled:
-        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
-        if plan.mixing == "global" and not by_row:
-            raise MismatchError(
-                f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use mixing="pool", '
-                "or store shards uncompressed"
-            )
-
-
-def _listed(shard: Shard) -> str:
-    fields = shard.census.fields
-    if fields is None:
-        return "objects"
-    return ", ".join(f"{one.name} {one.dtype.lstrip('<|')}{list(one.shape)}" for one in fields)
-
-
 def reader_key(seed: int, epoch: int, world: World) -> int:
     """What rows are drawn by: another number for every reader and epoch."""
     key = 0
@@ -422,80 +313,6 @@ def mixed_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return found ^ (found >> np.uint64(31))
-
-
-@dataclass(frozen=True)
-class PoolSize:
-    """What one reader's pool holds: rows, and the most bytes it takes, with what is on its way into it."""
-
-    pool_rows: int
-    row_bytes: int
-    partly: int
-    reading: int
-    budget: int | None
-    chunk: int = 0
-
-    @property
-    def peak(self) -> int:
-        """The most bytes that are in use at once."""
-        return self.room + self.chunk + self.reading
-
-    @property
-    def room(self) -> int:
-        """The most bytes of rows that are pooled or wait to be."""
-        return self.pool_rows * self.row_bytes + self.partly
-
-    @classmethod
-    def of(cls, plan: MixPlan, world: World) -> Self:
-        """The size of a reader's pool: as many rows as were asked for, or as its share of the bytes allows."""
-        budget = None if plan.max_bytes is None else plan.max_bytes // world.workers
-        read = [stretch for stretches in plan.stretches(world) for stretch in stretches]
-        if plan.mixing == "global" or not read:
-            return cls(plan.pool_rows, 0, 0, 0, budget)
-        row_bytes = max(_core.pooled_row_bytes(plan.shards[one.shard][1].census.row_bytes) for one in read)
-        rows = sum(stretch.rows for stretch in read)
-        partly, reading = _partly(plan, world), (plan.decoders + 1) * max(cost(plan, one) for one in read)
-        beside = partly + reading + (0 if plan.fields is None else _CHUNK_BYTES)
-        pool_rows = plan.pool_rows
-        if budget is not None:
-            pool_rows = min(pool_rows, (budget - beside) // row_bytes)
-        if pool_rows < 1:
-            raise MismatchError(_too_small(plan, read, budget, beside + row_bytes))
-        pool_rows = pool_rows if budget is None else min(pool_rows, rows)
-        return cls(pool_rows, row_bytes, partly, reading, budget, beside - partly - reading)
-
-
-def cost(plan: MixPlan, stretch: Stretch) -> int:
-    """The most bytes that it takes to read a stretch, the result counted."""
-    census = plan.shards[stretch.shard][1].census
-    return held(plan, stretch) + census.decoded_bytes + (census.packed_bytes if stretch.rows < census.rows else 0)
-
-
-def held(plan: MixPlan, stretch: Stretch) -> int:
-    """The most bytes that the packed rows of a stretch take."""
-    census = plan.shards[stretch.shard][1].census
-    return min(census.packed_bytes, stretch.rows * census.row_bytes) + 8 * stretch.rows
-
-
-def pooled(plan: MixPlan, stretch: Stretch) -> int:
-    """The most bytes that the rows of a stretch take in a pool."""
-    return stretch.rows * _core.pooled_row_bytes(plan.shards[stretch.shard][1].census.row_bytes)
-
-
-def _partly(plan: MixPlan, world: World) -> int:
-    """The most bytes of what is read, but not yet pooled: of every source, the shards that are open."""
-    sources = [stretches for stretches in plan.stretches(world) if stretches]
-    return sum(plan.open_shards * max(pooled(plan, one) for one in stretches) for stretches in sources)
-
-
-def _too_small(plan: MixPlan, read: Sequence[Stretch], budget: int | None, needed: int) -> str:
-    largest = max(read, key=lambda one: cost(plan, one))
-    path = plan.shards[largest.shard][1].path
-    return (
-        f"{path}: a budget of {budget} bytes for each reader can't hold what is being read: this shard alone needs "
-        f"{cost(plan, largest)} bytes, and {needed} are needed with {plan.open_shards} open in each of "
-        f"{len(plan.sources)} sources and {plan.decoders} being read; raise max_bytes, or cut shards smaller"
-    )
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from seekset import _core
-from seekset.mixing import MOST_ROWS, Stretch, cost, pooled
+from seekset.mixing import MOST_ROWS, Stretch
+from seekset.pool_size import cost, pooled
 from seekset.shards.loader import Loaded, ShardLoader, check_rows
 from seekset.shards.rows import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seekset.mixing import MixPlan, PoolSize
+    from seekset.mixing import MixPlan
+    from seekset.pool_size import PoolSize
     from seekset.shards.rows import Field
     from seekset.world import World
 

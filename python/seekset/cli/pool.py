@@ -11,8 +11,9 @@ from seekset.cli.terminal import say, show_table
 from seekset.errors import MismatchError, SeeksetError
 
 if TYPE_CHECKING:
-    from seekset.mixing import MixPlan, Source
+    from seekset.mixing import MixPlan
     from seekset.quality import MixingQuality
+    from seekset.sources import Source
 
 # Options that take all words up to the next option.
 _SEVERAL = ("--ranges", "--weights")
@@ -121,7 +122,9 @@ def inspect(
     --ranges and --weights take one word for each directory, up to the next option: so directories come first. Shards
     are counted, but no row is delivered; what was counted is kept beside the shards. Figures are those of one process.
     """
-    from seekset.mixing import MixPlan, check_alike, chosen_shards, whole_weights
+    from seekset.mixing import MixPlan, whole_weights
+    from seekset.shards.ranges import chosen_shards
+    from seekset.sources import check_alike
 
     if weights and len(weights) != len(directories):
         raise click.UsageError(
@@ -166,8 +169,8 @@ def inspect(
 
 
 def _sources(chosen: dict[str, Any], *, quiet: bool) -> tuple[Source, ...]:
-    from seekset.mixing import Source
     from seekset.shards.census import take_census
+    from seekset.sources import Source
 
     progress: Literal[False] | None = False if quiet else None
     return tuple(Source(name, tuple(take_census(paths, progress=progress)[0])) for name, paths in chosen.items())

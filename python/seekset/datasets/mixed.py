@@ -21,10 +21,11 @@ from seekset.errors import MismatchError, SeeksetError
 from seekset.files import AnyPath
 from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
-from seekset.mixing import MixPlan, MixShare, Source, check_alike, reader_key, whole_weights
+from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
 from seekset.pool import begin_pool
 from seekset.shards.census import take_census
 from seekset.shards.readers import find_shards
+from seekset.sources import Source, check_alike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from seekset.datasets.mixed import MixedShardDataset
 from seekset.errors import MismatchError
 from seekset.files import AnyPath
 from seekset.limits import limit, whole_number
-from seekset.mixing import chosen_shards
+from seekset.shards.ranges import chosen_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
