@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seekset.errors import MismatchError
-from seekset.shards.readers import reader_for
+from seekset.shards.readers import reader_for, reader_name
 
 if TYPE_CHECKING:
     from seekset.mixing import MixPlan
@@ -33,6 +33,11 @@ class Source:
     def reader_of(self, shard: Shard) -> ShardReader:
         """What reads one of its shards."""
         return reader_for(shard.path) if self.reader is None else self.reader
+
+    @property
+    def read_by(self) -> list[str]:
+        """The names of what reads its shards: other readers make other rows of the same bytes."""
+        return sorted({reader_name(self.reader_of(shard)) for shard in self.shards})
 
 
 def check_alike(plan: MixPlan) -> None:

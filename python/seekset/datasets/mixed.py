@@ -24,7 +24,7 @@ from seekset.limits import byte_count, limit, whole_number
 from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
 from seekset.pool import begin_pool
 from seekset.shards.census import take_census
-from seekset.shards.readers import find_shards
+from seekset.shards.readers import find_shards, readers_by_name
 from seekset.sources import Source, check_alike
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from seekset.mixing import Mixing, Stop
     from seekset.quality import MixingQuality
-    from seekset.shards.readers import ShardReader
+    from seekset.shards.readers import Readers
     from seekset.world import Even, World
 
 __all__ = ["MixedShardDataset", "PoolLedger", "PoolPlan", "Provenance"]
@@ -90,7 +90,8 @@ class MixedShardDataset(SharedStream[Any]):
     Args:
         sources: Files, folders or globs by the name of their source; or a list, where each is a source by its own name.
         weights: How often each source comes, by name or in order; in proportion to rows, if not given.
-        reader: What reads shards, where their names don't tell: a :class:`seekset.shards.ShardReader`.
+        reader: What reads shards, where their names don't tell: a :class:`seekset.shards.ShardReader`, or several, by
+            the names of their sources.
         pool_rows: How many rows each reader pools, at most.
         refill_threshold: Below how many rows the pool is filled again; three quarters, if not given.
         max_bytes: What a rank may use for pooled rows and those on their way, divided over its workers: a number of
@@ -130,7 +131,7 @@ class MixedShardDataset(SharedStream[Any]):
         sources: Sources,
         *,
         weights: Mapping[str, float] | Sequence[float] | None = None,
-        reader: ShardReader | None = None,
+        reader: Readers = None,
         pool_rows: int = 100_000,
         refill_threshold: int | None = None,
         max_bytes: int | str | None = "5GB",
@@ -188,25 +189,28 @@ class MixedShardDataset(SharedStream[Any]):
         super().__init__(share, self._order, self._rules(), part="parts")
         self.yields_batches = batch_size is not None
 
-    def _found(self, sources: Sources, reader: ShardReader | None) -> Iterator[Source]:
+    def _found(self, sources: Sources, reader: Readers) -> Iterator[Source]:
         named = sources if isinstance(sources, Mapping) else _by_name(sources)
         if not named:
             raise ValueError("there are no sources: a pool needs one at least")
+        readers = readers_by_name(reader, named)
         for name, patterns in named.items():
+            own = readers[name]
             try:
-                given = [] if isinstance(patterns, (list, tuple)) and not patterns else find_shards(patterns, reader)
-                shards, unread = take_census(given, reader, on_error="skip" if self._skip else "raise")
+                given = [] if isinstance(patterns, (list, tuple)) and not patterns else find_shards(patterns, own)
+                shards, unread = take_census(given, own, on_error="skip" if self._skip else "raise")
             except (SeeksetError, FileNotFoundError) as error:
                 raise like(error, f"source {name!r}: {error}") from error
             self._unread += unread
-            yield Source(name, tuple(shards), reader)
+            yield Source(name, tuple(shards), own)
 
     def _rules(self) -> dict[str, Any]:
         plan = self.mix
         names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_bytes", "max_rows", "decoders")
         rules = {name: getattr(plan, name) for name in names}
         weights = None if plan.weights is None else list(plan.weights)
-        return {**rules, "weights": weights, "sources": [source.name for source in plan.sources]}
+        sources, readers = [source.name for source in plan.sources], [source.read_by for source in plan.sources]
+        return {**rules, "weights": weights, "sources": sources, "readers": readers}
 
     # --- what there is ------------------------------------------------------------------------------------------------
 

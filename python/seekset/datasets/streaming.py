@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from seekset.shards.readers import Readers
+
 __all__ = [
     "Split",
     "StreamingMixedShardDataset",
@@ -104,7 +106,7 @@ def discover_and_split_multiple_data(
     shard_ranges: Sequence[str] | None = None,
     *,
     validation: float = 0.2,
-    reader: Any = None,
+    reader: Readers = None,
 ) -> Split:
     """The shards of directories, parted into those for training and those for validation: none is both.
 

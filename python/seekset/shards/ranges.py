@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seekset.files import AnyPath, as_path
-from seekset.shards.readers import find_shards
+from seekset.shards.readers import find_shards, readers_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from seekset.shards.readers import ShardReader
+    from seekset.shards.readers import Readers
 
 __all__ = ["chosen_shards", "parse_ranges"]
 
@@ -42,7 +42,7 @@ def parse_ranges(text: str, count: int) -> list[int]:
 
 
 def chosen_shards(
-    data_dirs: Sequence[AnyPath], shard_ranges: Sequence[str] | None, reader: ShardReader | None = None
+    data_dirs: Sequence[AnyPath], shard_ranges: Sequence[str] | None, reader: Readers = None
 ) -> dict[str, list[Path]]:
     """The shards of each directory that its ranges mean."""
     if isinstance(data_dirs, (str, bytes)) or isinstance(shard_ranges, str):
@@ -50,6 +50,7 @@ def chosen_shards(
     ranges = ["all"] * len(data_dirs) if shard_ranges is None else list(shard_ranges)
     if len(ranges) != len(data_dirs):
         raise ValueError(f"there are {len(ranges)} shard ranges for {len(data_dirs)} directories: give one for each")
+    readers = readers_by_name(reader, (str(as_path(directory)) for directory in data_dirs))
     found: dict[str, list[Path]] = {}
     for directory, text in zip(map(as_path, data_dirs), ranges, strict=True):
         if not directory.is_dir():
@@ -60,7 +61,7 @@ def chosen_shards(
             found[str(directory)] = []
             continue
         try:
-            shards = find_shards(directory, reader)
+            shards = find_shards(directory, readers[str(directory)])
         except FileNotFoundError:
             raise FileNotFoundError(
                 f'{directory}: there is no shard in it; give the range "none" if none is meant'

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from seekset.errors import MismatchError
 from seekset.files import AnyPath, as_path, find_files
@@ -14,7 +15,7 @@ from seekset.files import AnyPath, as_path, find_files
 if TYPE_CHECKING:
     from seekset.shards.rows import Census, Rows
 
-__all__ = ["OpenFiles", "ShardReader", "find_shards", "reader_for"]
+__all__ = ["OpenFiles", "Readers", "ShardReader", "find_shards", "reader_for", "reader_name", "readers_by_name"]
 
 _T = TypeVar("_T")
 
@@ -71,6 +72,42 @@ class ShardReader(Protocol):
 
     def read(self, path: Path) -> Rows | Mapping[str, Any] | Sequence[Any]:
         """All rows of a shard."""
+
+
+Readers: TypeAlias = ShardReader | Mapping[str, ShardReader | None] | None
+"""What reads shards: one reader for all sources, or some by the names of sources; else, suffixes tell."""
+
+
+def readers_by_name(reader: Readers, names: Iterable[str]) -> dict[str, ShardReader | None]:
+    """The reader of each source; ``None`` where the names of its shards tell.
+
+    >>> readers_by_name({"a": "a reader"}, ["a", "b"]), readers_by_name("a reader", ["a", "b"])
+    ({'a': 'a reader', 'b': None}, {'a': 'a reader', 'b': 'a reader'})
+    >>> readers_by_name({"c": "a reader"}, ["a", "b"])
+    Traceback (most recent call last):
+    seekset.errors.MismatchError: reader mismatch: there is a reader for 'c', but the sources are 'a', 'b'
+    """
+    sources = list(names)
+    if not isinstance(reader, Mapping):
+        return dict.fromkeys(sources, reader)
+    for name in reader:
+        if name not in sources:
+            listed = ", ".join(map(repr, sources))
+            raise MismatchError(f"reader mismatch: there is a reader for {name!r}, but the sources are {listed}")
+    return {name: reader.get(name) for name in sources}
+
+
+def reader_name(reader: ShardReader) -> str:
+    """What tells a reader from others in a state: its identity, whose options are a digest; or its class.
+
+    >>> reader_name(reader_for("a.npz")), reader_name(reader_for("a.tfrecord"))
+    ('npz/1', 'tfrecord/1 5a621eb2')
+    """
+    identity = getattr(reader, "identity", None)
+    if identity is None:
+        return type(reader).__qualname__
+    name, blank, _ = str(identity).partition(" ")
+    return f"{name} {hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}" if blank else name
 
 
 def reader_for(path: AnyPath) -> ShardReader:
