@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from seekset import _core
+from seekset.errors import MismatchError
 from seekset.files import fingerprint
 from seekset.pool_size import PoolSize
 from seekset.quality import MixingQuality, measure
@@ -147,6 +148,13 @@ class MixPlan:
             raise ValueError(
                 f"the refill threshold must be from 0 to the {self.pool_rows} rows of the pool, but is {self.threshold}"
             )
+        if self.mixing == "global":
+            for source, shard in self.shards:
+                if shard.census.rows and not source.reads_singly(shard):
+                    raise MismatchError(
+                        f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use '
+                        'mixing="pool", or store shards uncompressed'
+                    )
 
     @cached_property
     def shards(self) -> tuple[tuple[Source, Shard], ...]:
@@ -169,7 +177,7 @@ class MixPlan:
 
     @cached_property
     def fields(self) -> tuple[Field, ...] | None:
-        """The columns of all rows; ``None`` for objects. Shards without rows don't tell: they may have no columns."""
+        """The columns of all rows; ``None`` for objects. Shards without rows don't tell."""
         return next((shard.census.fields for _, shard in self.shards if shard.census.rows), None)
 
     def shares(self, world: World) -> list[tuple[int, int]]:
@@ -287,8 +295,8 @@ def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterat
         rows = shard.census.rows
         first, last = max(start - before, 0), min(end - before, rows)
         before += rows
-        by_row = hasattr(source.reader_of(shard), "read_rows") and not shard.census.decoded_bytes
-        most = max(1, _PIECE_BYTES // max(1, shard.census.row_bytes)) if by_row else MOST_ROWS
+        singly = source.reads_singly(shard)
+        most = max(1, _PIECE_BYTES // max(1, shard.census.row_bytes)) if singly else MOST_ROWS
         for length in _cut(max(0, last - first), most):
             yield Stretch(number, first, length)
             first += length

@@ -3,14 +3,20 @@
 import json
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 
 import seekset
 from conformance import StreamConformance
+from hex_shards import hex_examples, write_hex
 from mixed_shards import Lines, mixed, number, write_sources
 from seekset.datasets import StreamingMixedShardDataset, check_disjoint, create_datasets
-from seekset.errors import MismatchError
-from seekset.shards import NpzShards, TFRecordShards
+from seekset.errors import MismatchError, StaleIndexError
+from seekset.shards import Field, NpzShards, TFRecordShards, pack_shard
+from seekset.shards.fit import FittedShards, flag_of
 
 FEATURES = {"x": "int64", "y": ("float32", (2,))}
 
@@ -99,3 +105,112 @@ def test_a_shard_is_in_both_datasets_whatever_reads_it(two_formats):
     with pytest.raises(MismatchError, match=r"0\.tfrecord \(source 'b'\) is in both datasets"):
         check_disjoint(with_columns, with_payloads)
     check_disjoint(with_columns, mixed({"arrays": two_formats["arrays"]}))
+
+
+# --- rows that are made alike -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def games(tmp_path):
+    """Directories of pickled games: of three rows, one without a policy; of two rows without any."""
+    write_hex(made_folder(tmp_path / "some") / "0.pkl.gz", hex_examples(3, without_policy=[1]))
+    write_hex(made_folder(tmp_path / "none") / "0.pkl", hex_examples(2, without_policy=[0, 1], seed=1))
+    return {name: tmp_path / name for name in ("some", "none")}
+
+
+def made_folder(path):
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def policies(items):
+    """Whether each item has a policy, and whether that is anything but zeros; of all, sorted."""
+    return sorted((bool(item["has_policy"]), bool(item["policy"].any())) for item in items)
+
+
+@pytest.mark.parametrize("first", ["some", "none"])
+def test_a_shard_without_any_policy_has_that_of_the_others_as_zeros(games, first):
+    sources = {name: games[name] for name in (first, *(games.keys() - {first}))}
+    made = partial(mixed, sources, pool_rows=2)
+    items = list(made())
+    assert {(item["policy"].shape, item["policy"].dtype) for item in items} == {((169,), torch.float32)}
+    assert policies(items) == [(False, False)] * 3 + [(True, True)] * 2
+    batch = next(iter(made(batch_size=5)))
+    assert list(batch) == ["board", "policy", "value", "player_to_move", "has_policy"]
+    assert policies(dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)) == policies(items)
+    assert policies(made(decoders=2, max_bytes=None)) == policies(items)
+    StreamConformance(made, key=lambda item: item["board"].flatten().tolist()).streams_resume_at_every_item()
+
+
+def test_shards_of_which_none_has_a_policy_have_no_such_field(games):
+    [item] = {tuple(item) for item in mixed([games["none"]])}
+    assert item == ("board", "value", "player_to_move")
+
+
+def test_no_more_bytes_are_used_than_allowed_where_fields_are_filled_in(games):
+    size = mixed(games, max_bytes=None, pool_rows=5).plan().peak_bytes
+    data = mixed(games, max_bytes=size, pool_rows=5)
+    assert (data.plan().pool_rows, data.plan().peak_bytes) == (5, size)
+    list(data)
+    assert data.report()["peak_bytes"] <= size
+    for source, shard in data.mix.shards:
+        packed = pack_shard(source.reader_of(shard), shard.path)
+        assert len(packed.content) == shard.census.packed_bytes
+        assert max(np.diff(packed.ends, prepend=0)) == shard.census.row_bytes
+
+
+def test_a_field_that_another_shard_lacks_is_not_made_up(games, tmp_path):
+    examples = [{name: value for name, value in one.items() if name != "policy"} for one in hex_examples(2)]
+    write_hex(tmp_path / "none" / "0.pkl", examples)
+    with pytest.raises(
+        MismatchError, match=r"none/0\.pkl \(source 'none'\): its rows have board f4\[3, 13, 13\], value"
+    ):
+        mixed(games)
+
+
+def test_flags_that_a_shard_needs_not_are_set_and_fields_may_come_in_any_order(tmp_path):
+    table = pa.table({"y": pa.array([1.0, None], pa.float32()), "x": [0, 1]})
+    pq.write_table(table, made_folder(tmp_path / "nulls") / "0.parquet")
+    np.savez(made_folder(tmp_path / "whole") / "0.npz", x=[2, 3], y=np.ones(2, "f4"))
+    for rules in ({}, {"pool_rows": 1}):
+        data = mixed([tmp_path / "nulls", tmp_path / "whole"], **rules)
+        rows = {number(item): (item["y"].item(), bool(item["has_y"])) for item in data}
+        assert rows == {0: (1, True), 1: (0, False), 2: (1, True), 3: (1, True)}
+        assert {tuple(item) for item in data} == {("y", "x", "has_y")}
+
+
+def test_a_flag_is_a_column_of_truths_beside_its_field(tmp_path):
+    np.savez(made_folder(tmp_path / "a") / "0.npz", x=[2, 3])
+    for columns in ({"x": [1], "has_x": [7]}, {"x": [1], "has_y": [True]}):
+        np.savez(made_folder(tmp_path / "b") / "0.npz", **columns)
+        with pytest.raises(MismatchError, match=r"b/0\.npz .*its rows have x i8\[\], has_.*a/0\.npz have x i8\[\];"):
+            mixed([tmp_path / "a", tmp_path / "b"])
+
+
+def test_rows_that_are_filled_in_must_be_those_that_were_counted(tmp_path):
+    reader = FittedShards(NpzShards(), (Field("x", "<i8", ()),), (Field("x", "<i8", ()), flag_of("x")))
+    np.savez(tmp_path / "0.npz", y=[1])
+    with pytest.raises(StaleIndexError, match=r"0\.npz: its fields were .*'x'.* were read"):
+        reader.read(tmp_path / "0.npz")
+
+
+def test_pickles_examples_and_arrays_are_one_stream(games, tmp_path):
+    """The three formats of one kind of game: only pickles know that a policy may be None."""
+    board, policy = np.ones((2, 3, 13, 13), "f4"), np.full((2, 169), 1 / 169, "f4")
+    arrays = {"player_to_move": np.arange(2), "value": np.ones(2, "f4"), "policy": policy, "board": board}
+    np.savez(made_folder(tmp_path / "arrays") / "0.npz", **arrays)
+    with seekset.TFRecordWriter(made_folder(tmp_path / "examples") / "0.tfrecord", index=False) as file:
+        row = {"board": board[0].flatten(), "policy": policy[0], "value": 0.5, "player_to_move": 1}
+        file.write(seekset.encode_example(row))
+    features = {"value": "float32", "board": ("float32", (3, 13, 13)), "policy": ("float32", (169,))}
+    reader = TFRecordShards({**features, "player_to_move": "int64"})
+    sources = {**games, "arrays": tmp_path / "arrays", "examples": tmp_path / "examples"}
+    data = mixed(sources, reader={"examples": reader}, pool_rows=3, return_provenance=True)
+    found = [(data.provenance(item)[0].source, bool(item["has_policy"]), item["value"].item()) for item in data]
+    assert [one for one in sorted(found) if one[0] in ("arrays", "examples")] == [
+        ("arrays", True, 1),
+        ("arrays", True, 1),
+        ("examples", True, 0.5),
+    ]
+    assert len(found) == 8
+    data.ledger.check()

@@ -117,7 +117,12 @@ def test_what_is_no_number_is_dropped_and_listed(tmp_path):
     path = write_hex(tmp_path / "a.pkl", [example, {**example, "late": 2.5}])
     census = READER.count(path)
     assert census.fields == (Field("x", "<i8", ()),)
-    assert census.dropped == ("text", "words", "made", "never", "more", "late")
+    assert census.dropped == ("text", "words", "made", "more", "late")
+    assert census.absent == ("never",)
+    write_hex(path, [example, "no dict", example])
+    assert READER.count(path).absent == ("never",)
+    write_hex(path, [example, {name: value for name, value in example.items() if name != "never"}])
+    assert READER.count(path).absent == ()
 
 
 @pytest.mark.parametrize(

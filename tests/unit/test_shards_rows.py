@@ -114,7 +114,7 @@ def test_the_bound_of_a_row_holds_for_any_values():
 
 @pytest.mark.parametrize("fields", [None, (), (Field("x", "<f4", (3, 13)), Field("y", "|b1", ()))])
 def test_a_census_comes_back_from_json(fields):
-    census = Census(7, fields, 100, 700, 5, ("metadata",))
+    census = Census(7, fields, 100, 700, 5, ("metadata",), ("policy",))
     assert Census.from_json(json.loads(json.dumps(census.to_json()))) == census
 
 
@@ -132,6 +132,7 @@ def test_a_census_comes_back_from_json(fields):
         {"fields": [["x", "nothing", []]]},
         {"fields": [[1, "<f4", []]]},
         {"dropped": None},
+        {"absent": 3},
     ],
 )
 def test_what_is_no_census_is_refused(change):

@@ -124,7 +124,7 @@ def inspect(
     """
     from seekset.mixing import MixPlan, whole_weights
     from seekset.shards.ranges import chosen_shards
-    from seekset.sources import check_alike
+    from seekset.sources import alike
 
     if weights and len(weights) != len(directories):
         raise click.UsageError(
@@ -132,7 +132,7 @@ def inspect(
         )
     try:
         plan = MixPlan(
-            sources=_sources(chosen_shards(directories, ranges or None), quiet=as_json),
+            sources=alike(_sources(chosen_shards(directories, ranges or None), quiet=as_json)),
             weights=tuple(whole_weights(weights)) if weights else None,
             pool_rows=pool_rows,
             threshold=pool_rows * 3 // 4 if threshold is None else threshold,
@@ -140,7 +140,6 @@ def inspect(
             mixing=mixing,
             max_bytes=max_bytes,
         )
-        check_alike(plan)
         facts = describe(plan, seed)
     except MismatchError as error:
         raise MismatchError(in_options(str(error))) from error

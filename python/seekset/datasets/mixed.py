@@ -25,7 +25,7 @@ from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
 from seekset.pool import begin_pool
 from seekset.shards.census import take_census
 from seekset.shards.readers import find_shards, readers_by_name
-from seekset.sources import Source, check_alike
+from seekset.sources import Source, alike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,7 +159,7 @@ class MixedShardDataset(SharedStream[Any]):
         self._skip = on_error == "skip"
         self._unread: list[tuple[Path, str]] = []
         self.mix = MixPlan(
-            sources=tuple(self._found(sources, reader)),
+            sources=alike(self._found(sources, reader)),
             pool_rows=pool_rows,
             threshold=whole_number(threshold, "refill_threshold", least=0),
             open_shards=whole_number(open_shards, "open_shards"),
@@ -171,7 +171,6 @@ class MixedShardDataset(SharedStream[Any]):
             decoders=whole_number(decoders, "decoders", most=64),
             weights=_weights(weights, sources),
         )
-        check_alike(self.mix)
         self._batch_size = limit(batch_size, "batch_size")
         self._drop_last = drop_last
         self._augment, self._transform = augment, transform

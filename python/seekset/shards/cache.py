@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CACHE_NAME", "ShardCache"]
 
 CACHE_NAME = ".seekset-shards.json"
-_VERSION = 1
+_VERSION = 2
 
 # By file name and by the reader's identity: two readers may look at one file.
 _Entries: TypeAlias = dict[str, dict[str, dict[str, Any]]]

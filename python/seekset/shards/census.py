@@ -18,7 +18,7 @@ from seekset.limits import limit
 from seekset.shards.cache import ShardCache
 from seekset.shards.packed import census_of
 from seekset.shards.readers import ShardReader, reader_for
-from seekset.shards.rows import Census
+from seekset.shards.rows import Census, Field
 
 if TYPE_CHECKING:
     from seekset.shards.decoder import Decoder
@@ -36,7 +36,8 @@ _FEW_BYTES = 1 << 20
 class Shard:
     """A shard, and what is known of it.
 
-    ``digest`` is one of its first and last 4 KiB: it tells contents apart, and stays when a folder is moved.
+    ``digest`` is one of its first and last 4 KiB: it tells contents apart, and stays when a folder is moved. ``own``
+    are the fields that it has by itself, where its census is that of a pool whose rows have others.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class Shard:
     mtime_ns: int
     digest: str
     census: Census
+    own: tuple[Field, ...] | None = None
 
     def check(self) -> None:
         """Raise a ``StaleIndexError`` if the file is not what it was when the census was taken.

@@ -29,16 +29,22 @@ _MISSING = object()
 _Kind: TypeAlias = tuple[str, tuple[int, ...]]
 
 
-def stack_examples(examples: Sequence[Any], path: Path, *, max_bytes: int) -> tuple[Rows, tuple[str, ...]] | None:
-    """Columns of examples that are dicts, and the fields that are no numbers; nothing where no field is.
+def stack_examples(
+    examples: Sequence[Any], path: Path, *, max_bytes: int
+) -> tuple[Rows, tuple[str, ...], tuple[str, ...]] | None:
+    """Columns of examples that are dicts, the fields that are no numbers, and those that are always ``None``.
+
+    Nothing where no field is a number.
 
     The first example says which fields there are. A field that is ``None`` somewhere is zeros there, and a column
     ``has_...`` says so. An example that lacks a field, or has it in another shape or dtype, is a bad row.
 
     >>> games = [{"value": 0.5, "policy": None, "note": "a"}, {"value": 1.0, "policy": np.ones(2), "note": "b"}]
-    >>> rows, dropped = stack_examples(games, "a.pkl", max_bytes=1000)
+    >>> rows, dropped, absent = stack_examples(games, "a.pkl", max_bytes=1000)
     >>> rows.columns["policy"].tolist(), rows.columns["has_policy"].tolist(), dropped
     ([[0.0, 0.0], [1.0, 1.0]], [False, True], ('note',))
+    >>> stack_examples(games[:1], "a.pkl", max_bytes=1000)[1:]
+    (('note',), ('policy',))
     """
     if not examples or type(examples[0]) is not dict or any(type(name) is not str for name in examples[0]):
         return None
@@ -58,9 +64,10 @@ def stack_examples(examples: Sequence[Any], path: Path, *, max_bytes: int) -> tu
                     f"{path}: field {stack.name!r} may be None, and {name!r} would say where, but is a field itself"
                 )
             columns[name] = stack.flags
-    dropped = dict.fromkeys(stack.name for stack in stacks if stack.kind is None)
+    absent = tuple(stack.name for stack in stacks if stack.kind is None and _is_none(stack.values, bad))
+    dropped = dict.fromkeys(stack.name for stack in stacks if stack.kind is None and stack.name not in absent)
     dropped.update(dict.fromkeys(_more_names(sound)))
-    return Rows(columns=_zeroed(columns, list(bad)), bad=dict(sorted(bad.items()))), tuple(dropped)
+    return Rows(columns=_zeroed(columns, list(bad)), bad=dict(sorted(bad.items()))), tuple(dropped), absent
 
 
 def _dicts(examples: Sequence[Any], bad: dict[int, str]) -> Sequence[dict[str, Any]]:
@@ -78,6 +85,12 @@ def _values(name: str, examples: Sequence[dict[str, Any]]) -> list[Any]:
         return list(map(itemgetter(name), examples))
     except KeyError:
         return [example.get(name, _MISSING) for example in examples]
+
+
+def _is_none(values: Sequence[Any], bad: dict[int, str]) -> bool:
+    """Whether a field is ``None`` in every row that is not bad."""
+    sound = [value for row, value in enumerate(values) if row not in bad]
+    return bool(sound) and all(value is None for value in sound)
 
 
 def _more_names(examples: Sequence[dict[str, Any]]) -> list[str]:

@@ -89,11 +89,13 @@ def census_of(reader: ShardReader, path: Path) -> Census:
     return measured_census(found, path, decoded_bytes=2 * found.nbytes)
 
 
-def measured_census(rows: Rows, path: Path, *, decoded_bytes: int, dropped: tuple[str, ...] = ()) -> Census:
+def measured_census(
+    rows: Rows, path: Path, *, decoded_bytes: int, dropped: tuple[str, ...] = (), absent: tuple[str, ...] = ()
+) -> Census:
     """What is known of rows that are at hand: what they take packed is measured, not bounded."""
     content, ends = _packed(rows, path)
     longest = int(np.diff(ends, prepend=np.uint64(0)).max(initial=0))
-    return Census(len(rows), rows.fields, longest, len(content), decoded_bytes, dropped)
+    return Census(len(rows), rows.fields, longest, len(content), decoded_bytes, dropped, absent)
 
 
 def _packed(rows: Rows, path: Path) -> tuple[bytes, NDArray[np.uint64]]:

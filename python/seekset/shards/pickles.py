@@ -26,6 +26,7 @@ _EXAMPLE_BYTES = 2048
 class _Found(NamedTuple):
     rows: Rows
     dropped: tuple[str, ...]
+    absent: tuple[str, ...]
     inflated: int
 
 
@@ -63,9 +64,9 @@ class PickleShards:
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard; a pickle has to be read for it."""
         path = as_path(path)
-        rows, dropped, inflated = self._load(path)
+        rows, dropped, absent, inflated = self._load(path)
         decoded = path.stat().st_size + 2 * inflated + _EXAMPLE_BYTES * len(rows) + rows.nbytes
-        return measured_census(rows, path, decoded_bytes=decoded, dropped=dropped)
+        return measured_census(rows, path, decoded_bytes=decoded, dropped=dropped, absent=absent)
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
@@ -85,7 +86,7 @@ class PickleShards:
             stacked = stack_examples(examples, path, max_bytes=self.max_bytes)
             if stacked is not None:
                 return _Found(*stacked, size)
-            return _Found(Rows(objects=with_arrays(examples, path) if has_arrays else examples), (), size)
+            return _Found(Rows(objects=with_arrays(examples, path) if has_arrays else examples), (), (), size)
         except UnpicklingError as error:
             raise FormatError(f"{path}: expected a pickle, but it can't be read: {error}") from None
 

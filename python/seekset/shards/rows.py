@@ -98,6 +98,7 @@ class Census:
         packed_bytes: The most that all of them take there.
         decoded_bytes: The most that reading it needs at once beside the result; 0 where rows are read by themselves.
         dropped: What examples have beside, but which is no number.
+        absent: Fields that are ``None`` in every row, so that nobody knows their dtype and shape here.
     """
 
     rows: int
@@ -106,6 +107,7 @@ class Census:
     packed_bytes: int
     decoded_bytes: int
     dropped: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it.
@@ -115,7 +117,7 @@ class Census:
         """
         fields = None if self.fields is None else [[one.name, one.dtype, list(one.shape)] for one in self.fields]
         numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return {**numbers, "fields": fields, "dropped": list(self.dropped)}
+        return {**numbers, "fields": fields, **{name: list(getattr(self, name)) for name in _NAMES}}
 
     @classmethod
     def from_json(cls, found: Any) -> Census:
@@ -129,14 +131,16 @@ class Census:
             numbers = {name: found[name] for name in _NUMBERS}
             if not all(type(number) is int and number >= 0 for number in numbers.values()):
                 raise ValueError(f"sizes are not negative, but {numbers} was found")  # noqa: TRY301
+            names: dict[str, Any] = {name: tuple(map(str, found[name])) for name in _NAMES}
             listed = found["fields"]
             fields = None if listed is None else tuple(_field_from_json(*one) for one in listed)
-            return cls(**numbers, fields=fields, dropped=tuple(map(str, found["dropped"])))
+            return cls(**numbers, fields=fields, **names)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no census: {error}") from None
 
 
 _NUMBERS = ("rows", "row_bytes", "packed_bytes", "decoded_bytes")
+_NAMES = ("dropped", "absent")
 
 
 def _field_from_json(name: str, dtype: str, shape: list[int]) -> Field:
