@@ -15,6 +15,7 @@ from seekset.errors import MismatchError
 from seekset.files import fingerprint
 from seekset.pool_size import PoolSize
 from seekset.quality import MixingQuality, measure
+from seekset.shards.rows import PIECE_BYTES
 from seekset.world import Even, World
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ Stop = Literal["all_exhausted", "first_exhausted", "cycle_until_all_exhausted"]
 Mixing = Literal["pool", "global"]
 """Where rows are drawn from: a pool of those that were read, or all rows of a source at once."""
 
-# Of shards whose rows can be read by themselves, so many bytes are read at a time.
-_PIECE_BYTES = 8 << 20
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 MOST_ROWS = 2**32 - 1
@@ -296,7 +295,7 @@ def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterat
         first, last = max(start - before, 0), min(end - before, rows)
         before += rows
         singly = source.reads_singly(shard)
-        most = max(1, _PIECE_BYTES // max(1, shard.census.row_bytes)) if singly else MOST_ROWS
+        most = max(1, PIECE_BYTES // max(1, shard.census.unpacked_bytes)) if singly else MOST_ROWS
         for length in _cut(max(0, last - first), most):
             yield Stretch(number, first, length)
             first += length

@@ -64,6 +64,9 @@ class PoolSize:
 def cost(plan: MixPlan, stretch: Stretch) -> int:
     """The most bytes that it takes to read a stretch, the result counted."""
     census = plan.shards[stretch.shard][1].census
+    if not census.decoded_bytes:
+        # Rows that are read by themselves are there once as they are, and once packed.
+        return held(plan, stretch) + stretch.rows * census.unpacked_bytes
     return held(plan, stretch) + census.decoded_bytes + (census.packed_bytes if stretch.rows < census.rows else 0)
 
 

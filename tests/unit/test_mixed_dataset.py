@@ -27,6 +27,9 @@ from seekset.datasets import (
     discover_and_split_multiple_data,
 )
 from seekset.errors import MemoryLimitError, MismatchError, SeeksetError, StaleIndexError
+from seekset.mixing import MixPlan
+from seekset.shards import PickleShards, take_census
+from seekset.sources import Source
 from seekset.world import World
 
 # Uneven shards, one that is empty and one of a single row: 13 rows, 0 to 6 of `a` and 7 to 12 of `b`.
@@ -730,6 +733,20 @@ def test_bytes_bound_the_pool_where_rows_do_not(tmp_path):
     for _ in data:
         assert data.report()["peak_bytes"] <= 4_000_000
     data.ledger.check()
+
+
+@pytest.mark.parametrize("name", ["0.npz", "0.pkl"])
+def test_two_million_positions_of_hex_stay_under_a_gigabyte(tmp_path, name):
+    """As `StreamingMixedShardDataset` has it: counted from what the rows of one shard take, without two million."""
+    examples = hex_examples(200, without_policy=[7])
+    write_hex(tmp_path / "0.pkl", examples)
+    columns = PickleShards().read(tmp_path / "0.pkl").columns
+    np.savez(tmp_path / "0.npz", **columns)
+    [shard], _ = take_census([tmp_path / name])
+    plan = MixPlan((Source("games", (shard,) * 15_000),), pool_rows=2_000_000, threshold=0, max_bytes=5 * 10**9)
+    size = plan.sized(World())
+    assert size.pool_rows == 2_000_000
+    assert size.peak < 10**9
 
 
 def test_a_process_with_more_memory_than_allowed_stops_and_says_where_it_is(sources):

@@ -132,7 +132,7 @@ def test_torch_is_not_needed(games, tmp_path):
         (["games/a", "--pool-rows", "5", "--threshold", "6"], 2, "from 0 to the 5 rows of the pool, but is 6"),
         (["games/a", "--max-bytes", "much"], 2, "--max-bytes"),
         (["games/a", "--max-bytes", "0"], 2, 'at least 1, or "none" for no limit'),
-        (["games/a", "--max-bytes", "10"], 1, "seekset: games/a/0.npz: a budget of 10 bytes"),
+        (["games/a", "--max-bytes", "10"], 1, "seekset: games/a/1.npz: a budget of 10 bytes"),
         (["games/a", "--max-bytes", "10"], 1, "raise --max-bytes, or cut shards smaller\n"),
         (["games/a", "--plot", "x.what"], 2, "--plot x.what"),
         (["games/a", "--ranges", "none", "--plot", "x.png"], 2, "no rows"),

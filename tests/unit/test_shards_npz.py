@@ -1,6 +1,7 @@
 """Shards that numpy wrote: read by rows where they are not compressed; what is damaged or hostile is refused."""
 
 import io
+import pickle
 import re
 import struct
 import tracemalloc
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seekset
-from seekset.shards import Field, NpzShards
+from seekset.shards import Field, NpzShards, pack_shard
 
 READER = NpzShards()
 COLUMNS = {
@@ -75,15 +76,30 @@ def test_rows_outlive_the_file(path):
     assert np.array_equal(rows.columns["value"], COLUMNS["value"])
 
 
-def test_a_count_reads_headers_and_tells_whether_rows_are_read_by_themselves(tmp_path):
+def test_a_bounded_count_reads_headers_and_tells_whether_rows_are_read_by_themselves(tmp_path):
     np.savez(tmp_path / "a.npz", **COLUMNS)
     np.savez_compressed(tmp_path / "b.npz", **COLUMNS)
-    stored, compressed = READER.count(tmp_path / "a.npz"), READER.count(tmp_path / "b.npz")
+    bounded = NpzShards(measure=False)
+    stored, compressed = bounded.count(tmp_path / "a.npz"), bounded.count(tmp_path / "b.npz")
     assert stored.rows == compressed.rows == 7
     assert stored.fields == (Field("board", "<f4", (3, 4)), Field("value", "<i2", ()), Field("won", "|b1", ()))
     assert stored.row_bytes == 49 + 3 + 2
     assert (stored.packed_bytes, stored.decoded_bytes) == (7 * 54, 0)
     assert compressed.decoded_bytes > 7 * 51
+    assert pickle.loads(pickle.dumps(bounded)).count(tmp_path / "a.npz") == stored
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_count_measures_what_rows_take_packed(tmp_path, save):
+    # More rows than a piece has; of which one takes 1 + 800 bytes, and the others 1 + 200 bits.
+    x = np.ones((30_000, 200), "f4")
+    x[29_000] = np.linspace(0.1, 0.2, 200, dtype="f8").astype("f4")
+    save(tmp_path / "a.npz", x=x)
+    census = READER.count(tmp_path / "a.npz")
+    packed = pack_shard(READER, tmp_path / "a.npz")
+    assert (census.row_bytes, census.packed_bytes) == (801, 29_999 * 26 + 801)
+    assert census.packed_bytes == len(packed.content)
+    assert census.unpacked_bytes == 801
 
 
 def test_only_the_rows_that_are_wanted_are_read(tmp_path):

@@ -7,7 +7,7 @@ import struct
 import zipfile
 import zlib
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -19,10 +19,11 @@ from seekset.errors import FormatError, MemoryLimitError
 from seekset.files import AnyPath, as_path
 from seekset.limits import whole_number
 from seekset.rows import row_numbers
-from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
+from seekset.shards.packed import packed_sizes
+from seekset.shards.rows import PIECE_BYTES, Census, Field, Rows, bounded_census, is_numeric, little_endian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -85,6 +86,8 @@ class NpzShards:
 
     Args:
         max_bytes: The most that the compressed members of a shard may take inflated.
+        measure: Whether a shard is read once when it is counted, to see what its rows take packed. Without, headers are
+            enough, and a row is taken for as long as it is unpacked: a pool is smaller then than its bytes allow.
 
     >>> np.savez("a.npz", x=np.arange(6).reshape(3, 2), y=np.ones(3), note="from a run")
     >>> rows = NpzShards().read_rows("a.npz", [2, 0])
@@ -95,17 +98,29 @@ class NpzShards:
     """
 
     suffixes = (".npz",)
-    identity = "npz/1"
 
-    def __init__(self, *, max_bytes: int = 4 << 30) -> None:
-        self.max_bytes = whole_number(max_bytes, "max_bytes")
+    def __init__(self, *, max_bytes: int = 4 << 30, measure: bool = True) -> None:
+        self.max_bytes, self.measure = whole_number(max_bytes, "max_bytes"), measure
+        self.identity = "npz/2" if measure else "npz/2 bounded"
         self._layouts: dict[Path, _Layout] = {}
 
     def count(self, path: AnyPath) -> Census:
-        """What is known of a shard, from its headers."""
-        layout = self._layout(as_path(path))
+        """What is known of a shard: from its headers, and from its rows, which are packed to measure them."""
+        path = as_path(path)
+        layout = self._layout(path)
         fields = tuple(member.field for member in layout.members)
-        return bounded_census(layout.rows, fields, decoded_bytes=2 * layout.inflated, dropped=layout.dropped)
+        known = bounded_census(layout.rows, fields, decoded_bytes=2 * layout.inflated, dropped=layout.dropped)
+        if not self.measure:
+            return known
+        longest, total = packed_sizes(self._pieces(path, max(1, PIECE_BYTES // known.unpacked_bytes)), path)
+        return replace(known, row_bytes=longest, packed_bytes=total)
+
+    def _pieces(self, path: Path, rows: int) -> Iterator[Rows]:
+        """All rows, so many at a time."""
+        arrays = self._arrays(path)
+        for start in range(0, self._layout(path).rows, rows):
+            columns = {name: little_endian(array[start : start + rows]) for name, array in arrays.items()}
+            yield Rows(columns=columns)
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
@@ -144,14 +159,14 @@ class NpzShards:
         return known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self.max_bytes,)
+        return _made, (self.max_bytes, self.measure)
 
     def __repr__(self) -> str:
-        return f"NpzShards(max_bytes={self.max_bytes})"
+        return f"NpzShards(max_bytes={self.max_bytes}, measure={self.measure})"
 
 
-def _made(max_bytes: int) -> NpzShards:
-    return NpzShards(max_bytes=max_bytes)
+def _made(max_bytes: int, measure: bool) -> NpzShards:
+    return NpzShards(max_bytes=max_bytes, measure=measure)
 
 
 def _layout(path: Path, state: tuple[int, ...]) -> _Layout:

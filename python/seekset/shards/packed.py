@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from seekset.shards.readers import ShardReader
 
-__all__ = ["PackedShard", "census_of", "measured_census", "pack_shard", "read_shard"]
+__all__ = ["PackedShard", "census_of", "measured_census", "pack_shard", "packed_sizes", "read_shard"]
 
 
 @dataclass(slots=True)
@@ -93,9 +94,22 @@ def measured_census(
     rows: Rows, path: Path, *, decoded_bytes: int, dropped: tuple[str, ...] = (), absent: tuple[str, ...] = ()
 ) -> Census:
     """What is known of rows that are at hand: what they take packed is measured, not bounded."""
-    content, ends = _packed(rows, path)
-    longest = int(np.diff(ends, prepend=np.uint64(0)).max(initial=0))
-    return Census(len(rows), rows.fields, longest, len(content), decoded_bytes, dropped, absent)
+    longest, total = packed_sizes([rows], path)
+    return Census(len(rows), rows.fields, longest, total, decoded_bytes, dropped, absent)
+
+
+def packed_sizes(pieces: Iterable[Rows], path: Path) -> tuple[int, int]:
+    """What the longest row of a shard takes packed, and what all of them take; they come in pieces, or all at once.
+
+    >>> packed_sizes([Rows(columns={"x": np.array([0, 1])}), Rows(columns={"x": np.array([1000])})], "a.npz")
+    (3, 6)
+    """
+    longest = total = 0
+    for rows in pieces:
+        content, ends = _packed(rows, path)
+        longest = max(longest, int(np.diff(ends, prepend=np.uint64(0)).max(initial=0)))
+        total += len(content)
+    return longest, total
 
 
 def _packed(rows: Rows, path: Path) -> tuple[bytes, NDArray[np.uint64]]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Census", "Field", "Rows", "as_rows", "bounded_census", "is_numeric", "little_endian"]
+__all__ = ["PIECE_BYTES", "Census", "Field", "Rows", "as_rows", "bounded_census", "is_numeric", "little_endian"]
+
+PIECE_BYTES = 8 << 20
+"""Of shards whose rows can be read by themselves, so many bytes are read at a time."""
 
 # Numbers that a column may hold: booleans, integers, floats, complex numbers. Floats of 16 bytes differ by machine.
 _KINDS = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
@@ -108,6 +111,15 @@ class Census:
     decoded_bytes: int
     dropped: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """The most that one row takes before it is packed, and what marks its fields then; an estimate for objects.
+
+        >>> Census(2, (Field("x", "<f4", (3,)),), 2, 4, 0).unpacked_bytes
+        13
+        """
+        return self.row_bytes if self.fields is None else sum(1 + one.row_bytes for one in self.fields)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it.
@@ -213,5 +225,5 @@ def bounded_census(
     >>> bounded_census(10, (Field("x", "<f4", (3,)), Field("y", "<i8", ()))).packed_bytes
     220
     """
-    row_bytes = sum(1 + one.row_bytes for one in fields)
+    row_bytes = Census(0, fields, 0, 0, 0).unpacked_bytes
     return Census(rows, fields, row_bytes, rows * row_bytes, decoded_bytes, dropped)
