@@ -66,6 +66,22 @@ class Slow:
         return Rows(columns={"x": np.array(values, dtype=np.int64)}, bad=bad)
 
 
+class SlowRows(Slow):
+    """The same, with rows that can be read singly."""
+
+    def count(self, path):
+        from seekset.shards import Census, Field
+
+        return Census(super().count(path), (Field("x", "<i8", ()),), 9, 9 * super().count(path), 0)
+
+    def read_rows(self, path, rows):
+        from seekset.shards import Rows
+
+        whole = self.read(path)
+        bad = {place: whole.bad[row] for place, row in enumerate(rows.tolist()) if row in whole.bad}
+        return Rows(columns={"x": whole.columns["x"][rows]}, bad=bad)
+
+
 class SlowLines(Lines):
     """Objects, after a while that differs on every run."""
 

@@ -28,6 +28,8 @@ class Ledger:
     True
     >>> Ledger.of([0, 1, 2]) == Ledger.of([0, 1, 1])
     False
+    >>> Ledger.of([0, 1, 2]) - Ledger.of([1]) == Ledger.of([0, 2])
+    True
     """
 
     count: int = 0
@@ -41,6 +43,9 @@ class Ledger:
 
     def __add__(self, other: Ledger) -> Ledger:
         return Ledger(self.count + other.count, (self.digest + other.digest) % _MODULUS)
+
+    def __sub__(self, other: Ledger) -> Ledger:
+        return Ledger(self.count - other.count, (self.digest - other.digest) % _MODULUS)
 
 
 def _integers(values: ArrayLike) -> Any:

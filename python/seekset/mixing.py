@@ -225,7 +225,12 @@ class MixPlan:
         """
         pool_rows = self.sized(world).pool_rows if pool_rows is None else pool_rows
         order = self.order(world, reader_key(seed, epoch, world), pool_rows)
-        stretches, rows = order.order(self.length(world))
+        return self.placed(*order.order(self.length(world)), world, seed, epoch)
+
+    def placed(
+        self, stretches: NDArray[np.int64], rows: NDArray[np.int64], world: World, seed: int, epoch: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows that an order's stretches and rows are."""
         if self.mixing == "global":
             from seekset.pool import planned_globally
 

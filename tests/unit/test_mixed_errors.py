@@ -1,6 +1,7 @@
 """What is wrong with directories, ranges, options and shards of a pool: who says so, where, and what can be skipped."""
 
 import gzip
+import json
 import os
 import pickle
 from functools import partial
@@ -8,12 +9,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
 
+from conformance import in_a_list
 from hex_shards import hex_examples, write_hex
-from mixed_shards import Lines, Slow, mixed, number, write_sources, write_text
+from mixed_shards import Lines, Slow, SlowRows, mixed, number, write_sources, write_text
 from seekset.datasets import StreamingMixedShardDataset
 from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError
 from seekset.shards import PickleShards
+from seekset.world import World
 
 
 @pytest.fixture
@@ -263,6 +268,101 @@ def test_rows_that_are_skipped_are_counted_and_listed_and_the_others_come(number
     ]
     assert data.report()["rows"] == {"a": 10, "b": 10}
     assert data.report()["skipped"] == 3
+
+
+SKIPPED = [("a", "01.txt", 2), ("b", "00.txt", 1), ("b", "02.txt", 3)]
+
+
+def skipped_rows(data):
+    return [(source, shard.name, row) for source, shard, row, _ in data.skipped()["rows"]]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("batch", [None, 4])
+def test_rows_that_workers_skip_are_counted_and_listed_too(numbers_with_words, workers, batch):
+    data = mixed(numbers_with_words, reader=Slow(), pool_rows=5, on_error="skip", batch_size=batch)
+    for _ in range(2):
+        list(DataLoader(data, batch_size=None, num_workers=workers, multiprocessing_context="fork"))
+        assert skipped_rows(data) == SKIPPED
+        assert {reason for *_, reason in data.skipped()["rows"]} == {"'word' is no number"}
+        assert (data.skipped()["count"], data.report()["rows"]) == (3, {"a": 10, "b": 10})
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("mixing", ["pool", "global"])
+def test_what_came_and_was_skipped_before_a_state_is_told_after_it(numbers_with_words, batch, mixing):
+    reader = Slow(0) if mixing == "pool" else SlowRows(0)
+    rules = {"batch_size": batch, "pool_rows": 5, "mixing": mixing}
+    made = partial(mixed, numbers_with_words, reader=reader, on_error="skip", **rules)
+    whole = made()
+    states = [json.loads(json.dumps(whole.state_dict())) for _ in whole]
+    assert any("skipped" in state for state in states)
+    for state in states[:-1]:
+        resumed = made()
+        resumed.load_state_dict(state)
+        assert resumed.state_dict() == state
+        list(resumed)
+        assert resumed.report()["rows"] == whole.report()["rows"] == {"a": 10, "b": 10}
+        assert resumed.skipped()["count"] == resumed.report()["skipped"] == 3
+        assert skipped_rows(resumed) == SKIPPED
+        assert resumed.ledger == whole.ledger
+    # A pass from the start on counts from the start.
+    list(resumed)
+    assert resumed.skipped() == whole.skipped()
+
+
+def test_reports_of_loaders_that_resume_count_from_the_start_of_the_epoch(numbers_with_words):
+    def stateful():
+        data = mixed(numbers_with_words, reader=Slow(0), pool_rows=5, on_error="skip")
+        return data, StatefulDataLoader(
+            data, 3, num_workers=2, collate_fn=in_a_list, multiprocessing_context="fork", snapshot_every_n_steps=1
+        )
+
+    _, first = stateful()
+    batches = iter(first)
+    for _ in range(5):
+        next(batches)
+    data, resumed = stateful()
+    resumed.load_state_dict(first.state_dict())
+    list(resumed)
+    assert data.report()["rows"] == {"a": 10, "b": 10}
+    assert skipped_rows(data) == SKIPPED
+    assert data.ledger.delivered.count == 20
+
+
+def test_a_state_of_another_rank_does_not_say_what_this_one_skipped(numbers_with_words):
+    ranks = [
+        partial(mixed, numbers_with_words, reader=Slow(0), on_error="skip", world=World(rank, 2)) for rank in range(2)
+    ]
+    whole, other = ranks[0](), ranks[1]()
+    list(whole)
+    items = iter(other)
+    next(items), next(items)
+    states = [other.state_dict() for _ in items]
+    state = next(state for state in states if "skipped" in state)
+    resumed = ranks[0]()
+    resumed.load_state_dict(state)
+    list(resumed)
+    assert set(skipped_rows(resumed)) <= set(skipped_rows(whole))
+
+
+@pytest.mark.parametrize(
+    "skipped", [3, {}, {"rows": [-1]}, {"rows": [99]}, {"by_source": [1]}, {"digest": "7"}, {"rows": ["a"]}]
+)
+def test_a_state_that_says_nonsense_of_what_was_skipped_is_refused(numbers_with_words, skipped):
+    data = mixed(numbers_with_words, reader=Slow(0), on_error="skip")
+    sound = {"rank": 0, "worker": 0, "by_source": [1, 0], "digest": 5, "rows": [8]}
+    nonsense = {**sound, **skipped} if isinstance(skipped, dict) and skipped else skipped
+    with pytest.raises(MismatchError, match="state mismatch: skipped must say which rows were left out"):
+        data.load_state_dict({**data.state_dict(), "skipped": nonsense})
+
+
+def test_of_many_rows_that_are_skipped_the_first_few_dozen_are_listed(tmp_path):
+    (tmp_path / "0.txt").write_text("word " * 50 + "7")
+    data = mixed([tmp_path / "0.txt"], reader=Slow(0), on_error="skip", pool_rows=1)
+    assert list(map(number, data)) == [7]
+    assert data.skipped()["count"] == 50
+    assert [row for _, _, row, _ in data.skipped()["rows"]] == list(range(32))
 
 
 class Failing(Slow):

@@ -80,7 +80,8 @@ class Delivery:
         _, shard = data.mix.shards[fault.shard]
         changed = isinstance(fault.error, StaleIndexError)
         if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
-            data._faults[fault.shard, fault.row] = fault.reason
+            number = int(data.mix.firsts[fault.shard]) + fault.row
+            data._left_out.note(number, int(self._sources[fault.shard]), fault.reason)
             return
         reason = fault.reason.removeprefix(f"{shard.path}: ")
         message = f"{self._place(fault.shard, fault.row, position)}: {reason}"

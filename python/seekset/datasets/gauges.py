@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import get_worker_info
+
+from seekset.datasets.shared import begin_slot, slot_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,24 +33,15 @@ class Gauges:
     def __init__(self, sources: int) -> None:
         self._shared = torch.zeros((_SLOTS, _OWN + sources), dtype=torch.int64).share_memory_()
 
-    def _mine(self) -> NDArray[np.int64]:
-        worker = get_worker_info()
-        slot: NDArray[np.int64] = self._shared[0 if worker is None else 1 + worker.id % (_SLOTS - 1)].numpy()
-        return slot
-
-    def begin(self) -> None:
-        """Begin an epoch. Where the main process delivers, workers don't, and the other way round."""
-        worker = get_worker_info()
-        if worker is None:
-            self._shared[1:] = 0
-        else:
-            self._shared[0] = 0
-            self._shared[1 + worker.num_workers :] = 0
-        self._mine()[:] = 0
+    def begin(self, rows: list[int] | NDArray[np.int64] | int = 0, *, skipped: int = 0) -> None:
+        """Begin an epoch, or go on with one in which so many rows of each source were delivered before."""
+        slot = self._shared[begin_slot(self._shared)].numpy()
+        slot[_SKIPPED] = skipped
+        slot[_OWN:] = rows
 
     def note(self, facts: dict[str, int], rows: list[int] | NDArray[np.int64], *, skipped: int) -> None:
         """Say how things are, and how many rows of each source have been delivered since."""
-        slot = self._mine()
+        slot = self._shared[slot_of(_SLOTS)].numpy()
         slot[: len(_FACTS)] = [facts.get(name, 0) for name in _FACTS]
         used = sum(facts.get(name, 0) for name in ("pool_bytes", "reading_bytes"))
         slot[_PEAK] = max(slot[_PEAK], used, facts.get("peak_bytes", 0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import get_worker_info
 
+from seekset.datasets.shared import begin_slot, slot_of
 from seekset.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class SharedLedger:
         self._slots: NDArray[np.int64] = self._shared.numpy()
 
     def _mine(self) -> NDArray[np.int64]:
-        worker = get_worker_info()
-        slot: NDArray[np.int64] = self._slots[0 if worker is None else 1 + worker.id % (_SLOTS - 1)]
+        slot: NDArray[np.int64] = self._slots[slot_of(_SLOTS)]
         return slot
 
     def add(self, epoch: int, delivered: Ledger, *, first: bool = False) -> None:
@@ -50,17 +49,8 @@ class SharedLedger:
             _put(slot, epoch, _of_epoch(slot.tolist(), epoch) + delivered)
 
     def begin(self, epoch: int, delivered: Ledger) -> None:
-        """Say what this process has delivered in all, when it begins or resumes.
-
-        Then the main process and workers don't both deliver: what the others did before is of another pass.
-        """
-        worker = get_worker_info()
-        if worker is None:
-            self._slots[1:] = 0
-        else:
-            self._slots[0] = 0
-            self._slots[1 + worker.num_workers :] = 0
-        _put(self._mine(), epoch, delivered)
+        """Say what this process has delivered in all, when it begins or resumes."""
+        _put(self._slots[begin_slot(self._shared)], epoch, delivered)
 
     def mine(self, epoch: int) -> Ledger:
         """What this process has delivered in an epoch."""

@@ -15,6 +15,7 @@ from seekset import _core
 from seekset.datasets.delivery import Delivery, like
 from seekset.datasets.gauges import Gauges
 from seekset.datasets.ledgers import SharedLedger
+from seekset.datasets.left_out import LeftOut
 from seekset.datasets.order import Order
 from seekset.datasets.stream import SharedStream, of_rank
 from seekset.errors import MismatchError, SeeksetError
@@ -180,7 +181,9 @@ class MixedShardDataset(SharedStream[Any]):
         self._drawn_seed = seed is None
         self._order = Order(0, seed=secrets.randbits(63) if seed is None else seed)
         self._gauges, self._ledger = Gauges(len(self.mix.sources)), SharedLedger()
-        self._faults: dict[tuple[int, int], str] = {}
+        self._left_out = LeftOut(len(self.mix.sources), expected=self._skip)
+        # Of a state that was loaded and is not begun: its position, and what was left out before.
+        self._loaded: tuple[int, int, dict[str, Any] | None] | None = None
         # How many workers of a loader read, as those that read say.
         self._workers = torch.ones(1, dtype=torch.int64).share_memory_()
         share = MixShare(self.mix, of_rank() if world is None else world)
@@ -304,13 +307,18 @@ class MixedShardDataset(SharedStream[Any]):
         ]
 
     def skipped(self) -> dict[str, Any]:
-        """How many rows were left out in all processes, which of this process, and shards that could not be counted."""
-        rows = [(*self._named(shard, row), reason) for (shard, row), reason in sorted(self._faults.items())]
+        """How many rows were left out of this pass, in all processes; which, and shards that could not be counted.
+
+        Of each process the first 32 rows are listed. Rows that were left out before a state was taken are counted and
+        listed after it was loaded, too, but nobody knows why any more.
+        """
+        rows = [(*self._named(number), reason) for number, reason in self._left_out.listed()]
         return {"count": self._gauges.total()["skipped"], "rows": rows, "shards": list(self._unread)}
 
-    def _named(self, shard: int, row: int) -> Provenance:
+    def _named(self, number: int) -> Provenance:
+        shard = int(np.searchsorted(self.mix.firsts, number, side="right")) - 1
         source, found = self.mix.shards[shard]
-        return Provenance(source.name, found.path, row)
+        return Provenance(source.name, found.path, number - int(self.mix.firsts[shard]))
 
     # --- the stream ---------------------------------------------------------------------------------------------------
 
@@ -324,39 +332,41 @@ class MixedShardDataset(SharedStream[Any]):
         world, plan = share.world, self.mix
         self._workers[0] = world.workers
         order = plan.order(world, self._key(epoch, world), plan.sized(world).pool_rows)
-        self._ledger.begin(epoch, self._delivered_before(order, world, epoch, start))
-        self._gauges.begin()
+        self._go_on(order, world, epoch, start, len(share))
         with closing(
             Delivery(self, begin_pool(plan, world, self.seed, epoch, order), epoch, start, len(share))
         ) as deliver:
             yield from deliver.items(skip)
 
-    def _delivered_before(self, order: _core.Mixing, world: World, epoch: int, position: int) -> Ledger:
-        """The ledger of what comes before a position; the order is brought there."""
-        ledger, left = Ledger(), position
-        read = [stretch for of_source in self.mix.stretches(world) for stretch in of_source]
-        firsts = np.array([self.mix.firsts[one.shard] + one.start for one in read], dtype=np.int64)
-        while left > 0:
-            stretches, rows = order.order(min(left, 1 << 20))
-            if self.mix.mixing == "global":
-                from seekset.pool import planned_globally
-
-                shards, rows = planned_globally(self.mix, world, self.seed, epoch, stretches, rows)
-                ledger += Ledger.of(self.mix.firsts[shards] + rows)
-            else:
-                ledger += Ledger.of(firsts[stretches] + rows)
-            left -= len(rows)
-        return ledger
+    def _go_on(self, order: _core.Mixing, world: World, epoch: int, position: int, length: int) -> None:
+        """Bring an order to a position, and what is told of the pass to what was delivered before it."""
+        (_, at, skipped), self._loaded = self._loaded or (0, 0, None), None
+        self._left_out.begin(skipped if at == position and _is_of(skipped, world) else None)
+        # A last batch that is left out is passed, too, but was not delivered.
+        end = length - length % (self._batch_size or 1) if self._drop_last else length
+        ledger, by_source, done = Ledger(), np.zeros(len(self.mix.sources), dtype=np.int64), 0
+        while done < position:
+            places = order.order(min(position - done, 1 << 20))
+            shards, rows = self.mix.placed(*places, world, self.seed, epoch)
+            counted = slice(0, max(0, end - done))
+            ledger += Ledger.of(self.mix.firsts[shards[counted]] + rows[counted])
+            by_source += np.bincount(self._source_of[shards[counted]], minlength=len(by_source))
+            done += len(rows)
+        self._ledger.begin(epoch, ledger - self._left_out.ledger)
+        self._gauges.begin(by_source - self._left_out.by_source, skipped=self._left_out.ledger.count)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _with_data(self, state: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **super()._with_data(state),
-            "seed": self.seed,
-            "data": self.mix.fingerprint,
-            "shards": self.mix.marks,
-        }
+        found = super()._with_data(state)
+        at, world = (state["epoch"], state["position"]), self._of_worker().world
+        if self._loaded is not None and self._loaded[:2] == at:
+            skipped = self._loaded[2]
+        else:
+            left_out = self._left_out.state() if state["position"] else {}
+            skipped = {"rank": world.rank, "worker": world.worker, **left_out} if left_out else None
+        told = {} if skipped is None else {"skipped": skipped}
+        return {**found, "seed": self.seed, "data": self.mix.fingerprint, "shards": self.mix.marks, **told}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was taken, once; at the end of an epoch, with the next one.
@@ -368,8 +378,11 @@ class MixedShardDataset(SharedStream[Any]):
             seed = state.get("seed")
             if seed != self.seed and not (self._drawn_seed and isinstance(seed, int)):
                 raise MismatchError(f"state mismatch: seed was {seed!r} and is {self.seed!r} here")
+            if state.get("skipped") is not None:
+                self._left_out.check(state["skipped"], int(self.mix.firsts[-1]))
         super().load_state_dict(state)
         self._order.seed = state["seed"]
+        self._loaded = (state["epoch"], state["position"], state.get("skipped"))
 
     def _check_data(self, state: dict[str, Any]) -> None:
         if state.get("data") == self.mix.fingerprint:
@@ -389,6 +402,11 @@ class MixedShardDataset(SharedStream[Any]):
         shards, rows = len(self.mix.shards), sum(self.mix.rows)
         what = f"{rows} rows in {shards} shards of {len(self.mix.sources)} sources"
         return f"<{type(self).__name__} of {what}, rank {world.rank} of {world.size}>"
+
+
+def _is_of(skipped: dict[str, Any] | None, world: World) -> bool:
+    """Whether rows that a state says were left out are this reader's: a state may be that of another rank."""
+    return skipped is not None and (skipped.get("rank"), skipped.get("worker")) == (world.rank, world.worker)
 
 
 def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sources) -> tuple[int, ...] | None:

@@ -11,11 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.utils.data import get_worker_info
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SharedNumbers"]
+__all__ = ["SharedNumbers", "begin_slot", "slot_of"]
+
+
+def slot_of(slots: int) -> int:
+    """Which of so many slots of shared memory is this process': the main process has the first, each worker its own."""
+    worker = get_worker_info()
+    return 0 if worker is None else 1 + worker.id % (slots - 1)
+
+
+def begin_slot(shared: torch.Tensor) -> int:
+    """The slot of this process, emptied for a pass that begins.
+
+    Where the main process delivers, workers don't, and the other way round: what those did before, and workers that are
+    gone, is of another pass, and emptied, too.
+    """
+    worker = get_worker_info()
+    if worker is None:
+        shared[1:] = 0
+    else:
+        shared[0] = 0
+        shared[1 + worker.num_workers :] = 0
+    mine = slot_of(len(shared))
+    shared[mine] = 0
+    return mine
 
 
 class SharedNumbers:

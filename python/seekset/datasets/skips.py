@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import get_worker_info
+
+from seekset.datasets.shared import slot_of
 
 __all__ = ["Skipped", "SkippedPlace", "Skips"]
 
@@ -47,8 +48,7 @@ class Skips:
 
     def note(self, row: int) -> None:
         """Say that a row was left out."""
-        worker = get_worker_info()
-        slot = self._shared[0 if worker is None else 1 + worker.id % (_SLOTS - 1)]
+        slot = self._shared[slot_of(_SLOTS)]
         slot[0] += 1
         kept = int(slot[1])
         if kept < _KEPT and row not in slot[2 : 2 + kept].tolist():
