@@ -25,6 +25,11 @@ def mixed(sources, **options):
     return MixedShardDataset(sources, **options)
 
 
+def tagged(name, item):
+    """A transform: whose row it is, and which."""
+    return name, number(item)
+
+
 def number(item):
     return int(item["x"])
 

@@ -1,13 +1,18 @@
 """Pools over anything: every row once, the same again however slow readers are, resumable anywhere, within bytes."""
 
-from itertools import chain, islice
+from dataclasses import replace
+from itertools import chain, islice, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixed_shards import Slow, SlowLines, mixed, write_sources, write_text
+from mixed_shards import Slow, SlowLines, SlowRows, mixed, write_sources, write_text
+from seekset.mixing import MixPlan
+from seekset.shards import Census, Field, Shard
+from seekset.sources import Source
 from seekset.world import World
 
 # Shards of a source: uneven, empty and of one row among them.
@@ -22,9 +27,19 @@ rules = st.fixed_dictionaries(
         "decoders": st.integers(1, 3),
         "refill_threshold": st.integers(0, 1),
         "max_bytes": st.sampled_from([None, "1MB"]),
+        "weights": st.just([3, 1, 2]),
     },
 )
-readers = st.sampled_from([Slow(), SlowLines()])
+# Rows are pooled, whoever reads them; or drawn from all shards, where they can be read singly.
+pools = st.tuples(rules, st.sampled_from([Slow(), SlowLines(), SlowRows()]))
+ways = pools | st.tuples(
+    st.fixed_dictionaries({"mixing": st.just("global")}, optional={"weights": st.just([3, 1, 2])}), st.just(SlowRows())
+)
+stops = st.sampled_from(["all_exhausted", "first_exhausted", "cycle_until_all_exhausted"])
+WORLDS = [
+    [World(rank, ranks, worker, workers) for rank in range(ranks) for worker in range(workers)]
+    for ranks, workers in product((1, 2, 3), (1, 2, 3))
+]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +52,13 @@ def written(folder, counts):
     return write_text(folder, {f"source {number}": rows for number, rows in enumerate(counts)})
 
 
+def made(sources, way, **options):
+    """A dataset by one of the ways, with weights for as many sources as there are."""
+    rules, reader = way
+    weights = {"weights": rules["weights"][: len(sources)]} if "weights" in rules else {}
+    return mixed(sources, reader=reader, **{**rules, **weights, **options})
+
+
 def key(item):
     return int(item["x"] if isinstance(item, dict) else item)
 
@@ -46,11 +68,10 @@ def keys(items):
 
 
 @settings(max_examples=25)
-@given(some_sources, rules, readers, st.integers(0, 3), st.integers(1, 3), st.integers(0, 2**63 - 1))
-def test_every_row_comes_once_and_at_the_same_place_again(folders, counts, rules, reader, workers, ranks, seed):
+@given(some_sources, ways, st.sampled_from(WORLDS), st.integers(0, 2**63 - 1))
+def test_every_row_comes_once_and_at_the_same_place_again(folders, counts, way, worlds, seed):
     sources, rows = written(folders(), counts), sum(map(sum, counts))
-    worlds = [World(rank, ranks, worker, max(1, workers)) for rank in range(ranks) for worker in range(max(1, workers))]
-    streams = [mixed(sources, reader=reader, seed=seed, world=world, **rules) for world in worlds]
+    streams = [made(sources, way, seed=seed, world=world) for world in worlds]
     delivered = [keys(stream) for stream in streams]
     assert sorted(chain(*delivered)) == list(range(rows))
     assert max(map(len, delivered)) - min(map(len, delivered)) <= 2
@@ -60,27 +81,68 @@ def test_every_row_comes_once_and_at_the_same_place_again(folders, counts, rules
         assert (stream.mix.firsts[shards] + places).tolist() == before
 
 
+def planned_shards(counts, *, singly):
+    """Sources of shards with so many rows, of which only the numbers are known."""
+
+    def shard(path, rows):
+        return Shard(Path(path), 0, 0, "", Census(rows, (Field("x", "<i8", ()),), 9, 9 * rows, 0 if singly else 100))
+
+    numbered = [(f"{source}", enumerate(rows)) for source, rows in enumerate(counts)]
+    return tuple(
+        Source(name, tuple(shard(f"{name}/{number}.npz", rows) for number, rows in shards)) for name, shards in numbered
+    )
+
+
+@settings(max_examples=60)
+@given(some_sources, rules, st.sampled_from(["pool", "global"]), stops, st.integers(0, 2**63 - 1))
+def test_every_world_gets_every_row_once_by_plan(counts, rules, mixing, stop, seed):
+    """For all numbers of ranks and workers: which row goes where is arithmetic, and needs none of them to run."""
+    given = {name: rules[name] for name in ("pool_rows", "open_shards") if name in rules}
+    given["weights"] = tuple(rules["weights"][: len(counts)]) if "weights" in rules else None
+    plan = MixPlan(planned_shards(counts, singly=mixing == "global"), threshold=0, mixing=mixing, stop=stop, **given)
+    for worlds in WORLDS:
+        delivered = []
+        for world in worlds:
+            shards, rows = plan.planned(world, seed, 0)
+            delivered.append((plan.firsts[shards] + rows).tolist())
+            assert len(rows) == plan.length(world)
+        if stop == "all_exhausted":
+            assert sorted(chain(*delivered)) == list(range(sum(map(sum, counts))))
+        elif stop == "first_exhausted":
+            assert len(set(chain(*delivered))) == sum(map(len, delivered))
+        else:
+            assert set(chain(*delivered)) == set(range(sum(map(sum, counts))))
+
+
+@given(some_sources, st.sampled_from(["drop", "pad"]), st.integers(1, 3), st.integers(1, 4), pool_sizes)
+def test_even_ranks_have_as_many_rows_of_which_none_is_twice_theirs(counts, even, workers, ranks, pool_rows):
+    plan = MixPlan(planned_shards(counts, singly=False), even=even, pool_rows=pool_rows, threshold=0)
+    of_ranks = []
+    for rank in range(ranks):
+        parts = (plan.planned(World(rank, ranks, worker, workers), 0, 0) for worker in range(workers))
+        of_ranks.append(list(chain(*((plan.firsts[shards] + rows).tolist() for shards, rows in parts))))
+        assert len(set(of_ranks[-1])) == len(of_ranks[-1])
+    rows = sum(map(sum, counts))
+    assert {len(one) for one in of_ranks} == {rows // ranks if even == "drop" else -(-rows // ranks)}
+    whole = sorted(chain(*of_ranks))
+    assert len(set(whole)) == (len(whole) if even == "drop" else rows)
+
+
 @settings(max_examples=15)
-@given(
-    some_sources,
-    rules,
-    readers,
-    st.sampled_from(["all_exhausted", "first_exhausted", "cycle_until_all_exhausted"]),
-    st.sampled_from([World(), World(0, 2), World(1, 2, 1, 2)]),
-)
-def test_a_stream_resumes_at_every_position(folders, counts, rules, reader, stop, world):
+@given(some_sources, ways, stops, st.sampled_from([World(), World(0, 2), World(1, 2, 1, 2), World(2, 3, 2, 3)]))
+def test_a_stream_resumes_at_every_position(folders, counts, way, stop, world):
     sources = written(folders(), counts)
 
-    def made():
-        return mixed(sources, reader=reader, world=world, stop=stop, **rules)
+    def fresh():
+        return made(sources, way, world=world, stop=stop)
 
-    whole = keys(made())
-    stream = made()
+    whole = keys(fresh())
+    stream = fresh()
     assert len(whole) == stream.mix.length(world)
     items = iter(stream)
     states = [stream.state_dict(), *(stream.state_dict() for _ in items)]
     for done, state in enumerate(states[:-1]):
-        resumed = made()
+        resumed = fresh()
         resumed.load_state_dict(state)
         assert keys(resumed) == whole[done:], f"after {done} rows"
 
@@ -134,3 +196,17 @@ def test_no_more_bytes_are_used_than_were_allowed(folders, counts, open_shards, 
     resumed.load_state_dict(data.state_dict())
     list(resumed)
     assert resumed.report()["peak_bytes"] <= most
+
+
+def test_forty_million_rows_are_counted_without_one():
+    """400 shards of 100 000 rows, a pool of two million: the first million rows of the order, pooled and global."""
+    plan = MixPlan(planned_shards([[100_000] * 300, [100_000] * 100], singly=True), pool_rows=2_000_000, threshold=0)
+    assert plan.length(World()) == 40_000_000
+    assert [plan.length(World(rank, 7, 2, 3)) for rank in (0, 6)] == [1_904_762, 1_904_761]
+    stretches, rows = plan.order(World(), 1, plan.pool_rows).order(1_000_000)
+    assert len(np.unique(stretches * 2**32 + rows)) == 1_000_000
+    everything = replace(plan, mixing="global")
+    order = everything.order(World(), 1, 1)
+    shards, rows = everything.placed(*order.order(1_000_000), World(), 7, 0)
+    assert len(np.unique(plan.firsts[shards] + rows)) == 1_000_000
+    assert len(np.unique(shards)) == 400

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import ChainDataset, DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from conformance import StreamConformance, in_a_list
 from hex_shards import hex_examples, write_hex
-from mixed_shards import Lines, mixed, number, numbers, write_sources
+from mixed_shards import Lines, mixed, number, numbers, tagged, write_sources
 from seekset.augment import hex_symmetries
 from seekset.datasets import (
     StreamingMixedShardDataset,
@@ -653,12 +653,28 @@ def test_an_iterator_that_was_never_asked_starts_nothing(games):
     del items
 
 
+def by_all_rules(sources):
+    """A dataset for each of the rules, with rows that say which it is of; and all of them, one after another."""
+    datasets = [mixed(sources, seed=3, transform=partial(tagged, name), **rules) for name, rules in RULES.items()]
+    return datasets, ChainDataset(datasets)
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_may_be_started_in_any_way(sources, method):
-    data = mixed(sources, pool_rows=4)
-    expected = xs(loader(data, 1, multiprocessing_context="fork"))
-    assert xs(loader(data, 1, multiprocessing_context=method)) == expected
-    data.ledger.check()
+    """One start of two workers for all rules: starting takes seconds, and the rules nothing."""
+    datasets, whole = by_all_rules(sources)
+    expected = list(loader(whole, 2, multiprocessing_context="fork"))
+    assert list(loader(whole, 2, multiprocessing_context=method)) == expected
+    for data in datasets:
+        data.ledger.check()
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_workers_deliver_every_row_once_by_all_rules(sources, workers):
+    datasets, whole = by_all_rules(sources)
+    assert sorted(map(tuple, loader(whole, workers))) == sorted((name, row) for name in RULES for row in range(13))
+    for data in datasets:
+        data.ledger.check()
 
 
 def test_stateful_loaders_bring_a_seed_that_was_drawn(sources):
@@ -755,6 +771,29 @@ def test_a_process_with_more_memory_than_allowed_stops_and_says_where_it_is(sour
         MemoryLimitError, match=r"anonymous memory, and 1000000 are allowed: the pool has .* position 0 of 13"
     ):
         next(iter(data))
+
+
+def test_memory_stays_the_same_over_many_epochs(tmp_path, run):
+    """What a process has beyond mapped files, after each of 20 epochs, of which each fills and empties a pool."""
+    rng = np.random.default_rng(0)
+    for shard in range(8):
+        np.savez(tmp_path / f"{shard}.npz", x=rng.random((500, 200)).astype("f4"))
+    found = run("""
+        from seekset.datasets import MixedShardDataset
+        from seekset.datasets.delivery import anonymous_memory
+
+        data, used = MixedShardDataset(["."], batch_size=50, pool_rows=1500, decoders=2), []
+        for epoch in range(20):
+            data.set_epoch(epoch)
+            assert sum(len(batch["x"]) for batch in data) == 4000
+            data.ledger.check()
+            used.append(anonymous_memory())
+        print(*used)
+    """)
+    used = list(map(int, found.split()))
+    # An epoch has 3.2 MB of rows, so that even a tenth that stayed each time would show.
+    assert len(used) == 20
+    assert max(used[10:]) - max(used[:10]) < 2_000_000
 
 
 def test_a_shard_that_was_replaced_since_it_was_counted_is_found(sources):
