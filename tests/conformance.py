@@ -4,9 +4,12 @@ Items are told apart by `key`, which makes something comparable of each. `make()
 picklable (a module's function or a partial of one), because some checks start a fresh process.
 """
 
+import atexit
 import json
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+import traceback
+from contextlib import suppress
+from functools import cache
 from itertools import chain, product
 from types import MappingProxyType
 
@@ -149,8 +152,7 @@ class StreamConformance:
             next(batches)
             states.append(loader.state_dict())
             rests.append(self.batches(batches))
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            assert pool.submit(_in_a_fresh_process, self, states).result() == (order, rests)
+        assert in_a_fresh_process(_told_anew, self, states) == (order, rests)
 
     styles = (True,)
 
@@ -310,7 +312,41 @@ def _take(loader, count):
     return [next(batches) for _ in range(count)]
 
 
-def _in_a_fresh_process(conformance, states):
+def _told_anew(conformance, states):
+    """The order of an epoch, and what comes after states."""
     styles = zip(states, conformance.styles, strict=True)
     resumed = [conformance.resumed(state, 0, streamed) for state, streamed in styles]
     return conformance.keys(conformance.stream(2)), resumed
+
+
+def in_a_fresh_process(function, *arguments):
+    """What a module's function gives in a process that was not forked and knows nothing but its arguments."""
+    connection = _fresh_process()
+    connection.send((function, arguments))
+    sound, answer = connection.recv()
+    assert sound, answer
+    return answer
+
+
+@cache
+def _fresh_process():
+    """The connection to it: one process for all who ask, because it takes seconds to start."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    # Daemons may start no workers of a loader.
+    process = context.Process(target=_answer, args=(theirs,))
+    process.start()
+    theirs.close()
+    # Before processes that are no daemons are waited for.
+    atexit.register(ours.close)
+    return ours
+
+
+def _answer(connection):
+    with suppress(EOFError):
+        while True:
+            function, arguments = connection.recv()
+            try:
+                connection.send((True, function(*arguments)))
+            except Exception:  # noqa: BLE001 (whatever it is, it is told where the test is)
+                connection.send((False, traceback.format_exc()))

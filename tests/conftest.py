@@ -1,5 +1,6 @@
 """Fixtures that all tests share: files, programs and the number of threads."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +15,9 @@ import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
 import seekset
+
+# Workers of a fork server are forks of a process that has imported what they need, and not each of a bare one.
+multiprocessing.set_forkserver_preload(["torch.utils.data", "seekset.datasets"])
 
 # Hypothesis keeps a cache, which is not to lie in the working folder.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "seekset-hypothesis")

@@ -156,33 +156,25 @@ WITH_CUDA = """
 """
 
 
-def test_datasets_refuse_to_be_read_in_a_worker_that_initialised_cuda(run, path):
+def test_workers_that_use_cuda_are_refused_by_datasets_and_forks_of_its_users_by_their_init_alone(run, path):
+    """One program, in this order: whether torch watches forks can't be undone."""
     found = run(
         WITH_CUDA
         + """
     attempt(SequenceDataset(sys.argv[1]), initialise)
     attempt(Stream([1, 2, 3]), initialise)
     attempt(Stream([1, 2, 3]), None)
-    """,
-        path,
-    )
-    refused = "RuntimeError: CUDA was initialised in worker 0: "
-    assert [line.startswith(refused) for line in found.splitlines()] == [True, True, False]
-    assert found.splitlines()[2] == "3 batches"
-
-
-def test_forked_workers_of_a_process_that_uses_cuda_are_refused_by_their_init_alone(run):
-    found = run(
-        WITH_CUDA
-        + """
     torch.cuda.is_available()  # after this, torch watches forks
     attempt(Stream([1, 2, 3]), cuda_safe_worker_init)
     initialise()
     refuse_cuda_in_worker()  # this process is no worker
     attempt(Stream([1, 2, 3]), None)
     attempt(Stream([1, 2, 3]), cuda_safe_worker_init)
-    """
+    """,
+        path,
     )
-    *harmless, refused = found.splitlines()
-    assert harmless == ["3 batches"] * 2
-    assert refused.startswith("RuntimeError: worker 0 was forked from a process that uses CUDA")
+    first, second, *harmless, last = found.splitlines()
+    for refused in (first, second):
+        assert refused.startswith("RuntimeError: CUDA was initialised in worker 0: ")
+    assert harmless == ["3 batches"] * 3
+    assert last.startswith("RuntimeError: worker 0 was forked from a process that uses CUDA")

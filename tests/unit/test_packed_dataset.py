@@ -1,10 +1,8 @@
 """Packed batches as a torch dataset."""
 
 import json
-import multiprocessing
 import pickle
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import chain
 
@@ -16,7 +14,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import seekset
-from conformance import CHECKS, RANKS, WORKERS, Conformance
+from conformance import CHECKS, RANKS, WORKERS, Conformance, in_a_fresh_process
 from seekset.datasets import PackedDataset
 from seekset.errors import MismatchError, SeeksetWarning, StaleIndexError
 from seekset.ledger import Ledger
@@ -265,8 +263,7 @@ def test_loaders_of_whole_batches_resume_after_every_batch_in_a_fresh_process(in
     for batch in loader:
         whole.append(rows_of(batch))
         states.append(json.loads(json.dumps(loader.state_dict())))
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        rests = pool.submit(_rests, index, workers, states[:-1]).result()
+    rests = in_a_fresh_process(_rests, index, workers, states[:-1])
     assert rests == [whole[done:] for done in range(1, len(whole))]
     assert sorted(chain(*whole)) == list(range(COUNT))
 

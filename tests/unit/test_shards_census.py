@@ -281,8 +281,10 @@ class Slow:
 """)
     (tmp_path / "a.shard").write_bytes(bytes(2 << 20))
     command = program("""
+        import signal
         from seekset.shards import take_census
         from slow_reader import Slow
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
         take_census(["a.shard"], Slow())
     """)
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
