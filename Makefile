@@ -11,9 +11,10 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 RUST_FILES := Cargo.toml Cargo.lock rust/py/Cargo.toml rust/core/Cargo.toml $(shell find rust/core/src rust/py/src -name '*.rs')
 FUZZ_SECONDS ?= 20
+ROUNDS ?= 50
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz docs wheel clean
+.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz soak docs wheel clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -80,14 +81,17 @@ fuzz: ## Fuzz every parser for FUZZ_SECONDS each (with cargo-fuzz)
 	    -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
 	done
 
+soak: $(VENV)/.built ## Kill and resume runs of `seekset embed` at random moments, ROUNDS times
+	SEEKSET_ROUNDS=$(ROUNDS) $(BIN)/pytest -q -n $(JOBS) tests/distributed/test_kill_and_resume.py
+
 # --- measurements ---------------------------------------------------------------------------------------------------
 
 $(BENCH_VENV)/.tools: benches/python/requirements.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --upgrade pip
 	$(BENCH_VENV)/bin/pip install --quiet -r benches/python/requirements.txt
-	@# Its reader stands alone; what it asks for besides is torch, CUDA and gigabytes.
-	$(BENCH_VENV)/bin/pip install --quiet --no-deps 'bionemo-noodles>=0.1'
+	@# Of these, the first asks for torch, CUDA and gigabytes besides, the second for an old numpy and every cloud's client.
+	$(BENCH_VENV)/bin/pip install --quiet --no-deps 'bionemo-noodles>=0.1' 'mosaicml-streaming>=0.13'
 	@touch $@
 
 $(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(wildcard python/seekset/*.py python/seekset/*/*.py)

@@ -61,9 +61,9 @@ def parse_devices(wanted: str | Sequence[str | int] | None, *, count: int | None
         gpus = [Device("cuda", name) for name in find_gpus()]
         if count is None:
             return gpus or [Device("cpu")]
-        if gpus and count > len(gpus):
+        if gpus and whole_number(count, "world_size") > len(gpus):
             raise MismatchError(f"{count} workers were asked for, but there are {len(gpus)} GPUs: {_listed(gpus)}")
-        return gpus[: whole_number(count, "world_size")] or [Device("cpu")] * whole_number(count, "world_size")
+        return gpus[:count] or [Device("cpu")] * whole_number(count, "world_size")
     words = wanted.split(",") if isinstance(wanted, str) else list(map(str, wanted))
     devices = [_parsed(word.strip()) for word in words if word.strip()]
     if not devices:

@@ -1,0 +1,81 @@
+"""Whatever happens to leases, every piece is waiting, leased, done or set aside, and never twice."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seekset.inference.queue import Verdict, WorkQueue
+from seekset.inference.results import Span
+
+SIZES = st.lists(st.integers(1, 20), max_size=8)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["take", "finish", "part", "release", "blame", "give up"]), st.integers(0, 3)),
+    max_size=80,
+)
+
+
+def spans_of(sizes):
+    ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
+    return [Span(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def moved(queue, step, rank, given_up):
+    """Do a step, if it can be done; gives the pieces that are done by it."""
+    span = queue.leased(rank)
+    match step:
+        case "take" if span is None and rank not in given_up:
+            queue.take(rank)
+        case "finish" if span:
+            queue.finish(rank, span)
+            return range(*span)
+        case "part" if span:
+            queue.finish(rank, part := Span(span.start, (span.start + span.end) // 2))
+            return range(*part)
+        case "release":
+            queue.release(rank)
+        case "blame" if span and queue.blame(rank) is Verdict.SET_ASIDE:
+            assert span.size == 1
+            return range(*span)
+        case "give up" if span is None and len(given_up) < 3:
+            given_up.add(rank)
+            queue.hand_over(rank, [other for other in range(4) if other not in given_up])
+    return ()
+
+
+@given(SIZES, STEPS, st.sampled_from([None, 4]))
+def test_every_piece_is_somewhere_once(sizes, steps, shares):
+    queue = WorkQueue(spans_of(sizes), weigh=lambda span: span.size, world_size=shares)
+    given_up = set()
+    done = [piece for step, rank in steps for piece in moved(queue, step, rank, given_up)]
+    for rank in range(4):
+        while (span := queue.leased(rank) or queue.take(rank)) is not None:
+            queue.finish(rank, span)
+            done += range(*span)
+    assert sorted(done) == list(range(sum(sizes)))
+    assert len(queue) == 0
+
+
+@given(st.integers(1, 500), st.integers(0, 499))
+def test_one_bad_piece_is_found_in_as_many_tries_as_halving_takes(size, bad):
+    bad %= size
+    queue = WorkQueue([Span(0, size)], weigh=lambda span: span.size)
+    failures, done = 0, 0
+    while (span := queue.take(0)) is not None:
+        if bad not in range(*span):
+            queue.finish(0, span)
+            done += span.size
+            continue
+        failures += 1
+        if queue.blame(0) is Verdict.SET_ASIDE:
+            assert span == Span(bad, bad + 1)
+    assert done == size - 1
+    assert failures <= 2 + (size - 1).bit_length()
+
+
+def test_the_largest_comes_first_and_shares_are_fixed():
+    spans = [Span(0, 2), Span(2, 9), Span(9, 10), Span(10, 15)]
+    queue = WorkQueue(spans, weigh=lambda span: span.size)
+    assert [queue.take(rank) for rank in range(4)] == [Span(2, 9), Span(10, 15), Span(0, 2), Span(9, 10)]
+    fixed = WorkQueue(spans, weigh=lambda span: span.size, world_size=2)
+    taken = [fixed.take(0), fixed.take(1)]
+    fixed.finish(0)
+    assert [*taken, fixed.take(0)] == [Span(0, 2), Span(2, 9), Span(9, 10)]
