@@ -8,6 +8,7 @@ import click
 
 import data
 import fasta
+import inference
 import peers
 import pool
 import report
@@ -25,7 +26,7 @@ def main(quick: bool, only: tuple[str, ...]) -> None:
     """Hold the contests and print their results; after a full run of all, write benches/results.md."""
     size = data.QUICK if quick else data.FULL
     _prepare(size)
-    suites = (fasta, sequence_batches, windows, tfrecord_index, tfrecord_examples, pool)
+    suites = (fasta, sequence_batches, windows, tfrecord_index, tfrecord_examples, pool, inference)
     contests = {name: held for suite in suites for name, held in suite.contests(size).items()}
     if unknown := set(only) - set(contests):
         raise click.UsageError(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(contests)}")

@@ -21,7 +21,7 @@ from safetensors.numpy import load
 
 from seekset.errors import FormatError, MismatchError, StaleIndexError
 from seekset.inference.checkpoint import ChunkStore, Survey
-from seekset.inference.chunk import examine
+from seekset.inference.chunk_file import examine
 from seekset.inference.results import Failure, Result, Span
 
 VECTORS = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
@@ -504,7 +504,7 @@ def test_a_killed_writer_leaves_what_the_next_survey_removes(store, program):
     source = """
         import os, signal, sys
         from pathlib import Path
-        from seekset.inference.part import published
+        from seekset.inference.publishing import published
         with published(Path(sys.argv[1]) / "000000000000-000000000001.safetensors") as part:
             part.write_bytes(b"half")
             os.kill(os.getpid(), signal.SIGKILL)

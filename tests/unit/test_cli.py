@@ -431,14 +431,17 @@ def test_help_lists_every_command_with_a_line_about_it(cli):
     lines = cli("--help").stdout.splitlines()
     commands = [line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :]]
     assert [name for name, _ in commands] == [
+        "aggregate",
         "demo",
         "eden",
+        "embed",
         "faidx",
         "get",
         "index",
         "plan",
         "pool",
         "stats",
+        "status",
         "tfrecord",
         "tfrecord-index",
     ]

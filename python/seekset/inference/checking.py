@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from seekset.child import Child, end_with_parent, in_words
 from seekset.errors import SeeksetError
-from seekset.inference.chunks import Slice
 from seekset.inference.messages import classify
+from seekset.inference.pieces import Slice
 from seekset.inference.results import Span
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seekset.child import Pipe
-    from seekset.inference.chunks import Pieces
     from seekset.inference.job import EncoderOptions, Job
+    from seekset.inference.pieces import Pieces
 
 __all__ = ["EncoderCheck", "EncoderError", "samples"]
 

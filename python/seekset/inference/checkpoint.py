@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seekset.errors import FormatError
-from seekset.inference.chunk import Chunk, encode, examine, file_name, is_file_name, read
-from seekset.inference.part import published, sweep
+from seekset.inference.chunk_file import Chunk, encode, examine, file_name, is_file_name, read
+from seekset.inference.publishing import published, sweep
 from seekset.inference.results import Failure, Result, Span
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from seekset.errors import MismatchError
-from seekset.inference.part import published, sweep
+from seekset.inference.publishing import published, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from typing import Any
 
 from seekset.errors import FormatError, MismatchError
 from seekset.inference.checkpoint import ChunkStore
-from seekset.inference.chunks import Pieces, cut_chunks
+from seekset.inference.pieces import Pieces, cut_chunks
 from seekset.inference.results import Failure, Result, Span
 from seekset.plan import Plan
 from seekset.sequences import SequenceIndex

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seekset.inference.checkpoint import Survey
-    from seekset.inference.chunk import Arrays, Chunk
+    from seekset.inference.chunk_file import Arrays, Chunk
     from seekset.sequences import SequenceIndex
 
 __all__ = ["Kind", "Places"]

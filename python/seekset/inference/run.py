@@ -18,8 +18,8 @@ from seekset.inference.devices import parse_devices
 from seekset.inference.events import Events, LogDisplay
 from seekset.inference.folder import claim_folder, remove_run
 from seekset.inference.lock import FolderLock
-from seekset.inference.part import published
 from seekset.inference.preparing import prepare
+from seekset.inference.publishing import published
 from seekset.inference.queue import WorkQueue
 from seekset.inference.request import Request
 from seekset.inference.signals import StopSignals

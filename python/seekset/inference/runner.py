@@ -16,9 +16,9 @@ from seekset.inference.results import Failure, Result, Span
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seekset.inference.chunks import Slice
     from seekset.inference.encoders import Encoder, EncoderFacts
     from seekset.inference.job import Job
+    from seekset.inference.pieces import Slice
 
 __all__ = ["Done", "Runner", "manifest_facts"]
 
