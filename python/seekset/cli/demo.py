@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +22,7 @@ _T = TypeVar("_T")
 _PROTEINS = 200_000
 _CONTIGS, _CONTIG_LETTERS = 4, 25_000_000
 _BATCHES, _BATCH = 40, 128
+_EMBEDDED = 40_000
 
 # A file that tells a folder of the demo's from others.
 _MARK = ".seekset-demo"
@@ -46,7 +53,9 @@ def command(folder: Path) -> None:
     _show_batches(proteins)
     _say("5. Ready for other tools")
     _show_fai(genome)
-    _say("6. A bad file gets a sentence")
+    _say("6. An encoder over every sequence, with a worker killed on the way")
+    _show_run(proteins, folder / "embedded")
+    _say("7. A bad file gets a sentence")
     _show_fault(folder / "bad.fa")
     click.echo(f"\nEverything is in {folder}/. Next: seekset --help")
 
@@ -154,6 +163,42 @@ def _show_fai(genome: Path) -> None:
 
     written = _timed("seekset.faidx(genome)", lambda: faidx(genome), genome)
     click.echo(f"   {written}: {written.read_text().splitlines()[0]!r} …")
+
+
+def _show_run(proteins: Path, out: Path) -> None:
+    """Embed some of the proteins on two processes, and kill one of them as soon as it has something to lose."""
+    try:
+        import h5py
+    except ImportError:
+        click.echo("   left out: it needs h5py, which `pip install 'seekset[inference]'` brings")
+        return
+    some = out.with_suffix(".fa")
+    with some.open("w") as file:
+        file.writelines(f">{record.id}\n{record.sequence}\n" for record in islice(_open(proteins).values(), _EMBEDDED))
+    words = [sys.executable, "-m", "seekset", "embed", some, "-o", out, "--devices", "cpu,cpu", "--restart", "-q"]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603 (this very program)
+    click.echo(f"   $ seekset embed {some} -o {out} --devices cpu,cpu")
+    click.echo(f"   {_killed(run, out / 'events.jsonl')}")
+    run.communicate()
+    with h5py.File(out / "embeddings.h5") as file:
+        click.echo(f"   {out}/embeddings.h5: {file['embeddings'].shape} {file['embeddings'].dtype}, nothing lost")
+    for line in (out / "logs" / "coordinator.log").read_text().splitlines():
+        if "worker_died" in line:
+            click.echo(f"   {line}")
+
+
+def _killed(run: subprocess.Popen[str], events: Path) -> str:
+    from seekset.inference.events import read_events
+
+    while run.poll() is None:
+        told = list(read_events(events))
+        if any(event["event"] == "chunk_finished" for event in told):
+            pid = next(event["pid"] for event in told if event["event"] == "worker_started")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            return f"killed worker 0, process {pid}"
+        time.sleep(0.01)
+    return "it was over before a worker could be killed"
 
 
 def _show_fault(path: Path) -> None:
