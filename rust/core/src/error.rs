@@ -91,6 +91,22 @@ pub enum Error {
         /// What differs and what to do.
         message: String,
     },
+    /// A file is not what it claims to be, and no place in it says so better than the message.
+    #[error("{}: {message}", name(path.as_deref()))]
+    Unreadable {
+        /// The file.
+        path: Option<PathBuf>,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// Reading it would take more memory than is allowed.
+    #[error("{}: {message}", name(path.as_deref()))]
+    TooLarge {
+        /// The file.
+        path: Option<PathBuf>,
+        /// What is too large, and what is allowed.
+        message: String,
+    },
     /// One id names two records.
     #[error(
         "{}: id '{id}' names two records, the first at {}, another at {}; rename one, or open with duplicates=\"first\" (get --duplicates first); for a .fai, like_samtools=True (faidx --like-samtools)",
@@ -191,6 +207,16 @@ impl Error {
         Self::Stale { path: None, message: message.into() }
     }
 
+    /// A [`Error::Unreadable`]; the file's name is added by [`Error::in_file`].
+    pub fn unreadable(message: impl Into<String>) -> Self {
+        Self::Unreadable { path: None, message: message.into() }
+    }
+
+    /// A [`Error::TooLarge`]; the file's name is added by [`Error::in_file`].
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::TooLarge { path: None, message: message.into() }
+    }
+
     /// The system's error, with the file it was about.
     #[must_use]
     pub fn io(path: &Path, source: io::Error) -> Self {
@@ -205,6 +231,8 @@ impl Error {
             | Self::Format { path, .. }
             | Self::Corrupt { path, .. }
             | Self::Stale { path, .. }
+            | Self::Unreadable { path, .. }
+            | Self::TooLarge { path, .. }
             | Self::Feature { path, .. }
             | Self::UnknownLetter { path, .. }
             | Self::Duplicate { path, .. } => {

@@ -26,9 +26,10 @@ pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
             let text = format!("No such file or directory; the index {} is about it", index.display());
             PyOSError::new_err((ENOENT, text, path.clone().into_os_string()))
         }
-        Error::Format { .. } => ours(py, "FormatError", message),
+        Error::Format { .. } | Error::Unreadable { .. } => ours(py, "FormatError", message),
         Error::Corrupt { .. } => ours(py, "CorruptRecordError", message),
         Error::Stale { .. } => ours(py, "StaleIndexError", message),
+        Error::TooLarge { .. } => ours(py, "MemoryLimitError", message),
         Error::Duplicate { .. } | Error::Repeated { .. } | Error::RepeatedContig { .. } => {
             ours(py, "DuplicateIdError", message)
         }

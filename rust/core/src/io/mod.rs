@@ -1,7 +1,7 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
 //! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, table lookups in
-//! `shuffle`, calls into zlib in [`deflate`] and into SQLite in `sqlite`).
+//! `shuffle`, calls into zlib and libdeflate in [`deflate`] and into SQLite in `sqlite`).
 
 pub mod bgzf;
 pub mod deflate;

@@ -88,8 +88,8 @@ pub(super) fn parse(kind: Kind, bytes: &[u8], whole: bool) -> Result<u64, String
     })
 }
 
-/// `None`: there are too few bytes.
-fn gzip(bytes: &[u8]) -> Result<Option<u64>, String> {
+/// How many bytes the header of a gzip member takes. `None`: there are too few bytes.
+pub(super) fn gzip(bytes: &[u8]) -> Result<Option<u64>, String> {
     let Some(&[a, b, method, flags]) = bytes.first_chunk::<4>() else { return Ok(None) };
     if [a, b] != GZIP_MAGIC {
         return Err(format!("expected the start of a gzip member, found 0x{a:02x} 0x{b:02x}"));

@@ -6,11 +6,14 @@
 //! comes out: nothing is handed out that was not compared.
 
 mod decoder;
+mod gunzip;
 mod header;
 mod inflater;
 mod inflating;
 mod source;
 
+pub use gunzip::gunzip;
+pub(crate) use gunzip::inflates_beyond;
 pub use header::{Kind, detect};
 pub use inflater::WINDOW;
 pub use inflating::Inflating;
