@@ -33,6 +33,7 @@ pub mod gather;
 pub mod index;
 pub mod io;
 pub mod kmers;
+pub mod pickle;
 pub mod plan;
 pub mod pool;
 pub mod scan;
