@@ -5,6 +5,15 @@ import pickle
 
 import numpy as np
 
+from seekset.shards import PickleShards
+
+
+class ApartShards(PickleShards):
+    """A reader that wants processes of its own, as one that is written in Python does."""
+
+    holds_gil = True
+    identity = "apart/1"
+
 
 def hex_examples(rows, *, seed=0, without_policy=(), channels=3):
     """Examples as games are written: float32 boards, policies that may be None, numbers, and words about them."""

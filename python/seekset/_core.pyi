@@ -50,6 +50,7 @@ __all__ = [
     "pack_rows",
     "pooled_row_bytes",
     "read_fai",
+    "read_pickle",
     "read_tfrecord_index",
     "release_sqlite",
     "reverse_complement",
@@ -593,3 +594,18 @@ def turns(
 ) -> NDArray[np.int64]: ...
 def pooled_row_bytes(packed: int) -> int: ...
 def pack_rows(arrays: Sequence[NDArray[Any]], rows: int) -> tuple[bytes, NDArray[np.uint64]]: ...
+def read_pickle(
+    path: str | os.PathLike[str], max_bytes: int
+) -> tuple[
+    tuple[
+        int,
+        list[tuple[bytes, str, list[int], NDArray[np.uint8]]],
+        list[tuple[int, int | None, tuple[str, list[int]] | str | float | None]],
+        list[bytes],
+        list[bytes],
+    ]
+    | None,
+    bytes,
+    int,
+    int,
+]: ...

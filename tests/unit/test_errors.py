@@ -8,6 +8,7 @@ import pytest
 
 import seekset
 from seekset import errors
+from seekset.shards import PickleShards
 
 GOOD = b">seq_1\nMKV\n>seq_2\nMK\n>other\nM\n"
 
@@ -95,6 +96,18 @@ def test_a_checksum_that_is_wrong_is_a_corrupt_record_error(write, bgzip):
 def test_an_index_that_does_not_fit_is_a_stale_index_error(write):
     with pytest.raises(seekset.StaleIndexError, match=r"x\.fa: its index .*x\.fa\.sidx can't be used: there is none"):
         seekset.Fasta(write(GOOD), rebuild=False)
+
+
+def test_a_pickle_that_is_none_is_a_format_error(write):
+    path = write(b"no pickle", "x.pkl")
+    with pytest.raises(errors.FormatError, match=r"^.*x\.pkl: expected a pickle, but it can't be read: "):
+        PickleShards().read(path)
+
+
+def test_what_takes_more_memory_than_is_allowed_is_a_memory_limit_error(write):
+    path = write(pickle.dumps([b"a" * 100]), "x.pkl")
+    with pytest.raises(errors.MemoryLimitError, match=r"^.*x\.pkl: it has more than 99 bytes inflated"):
+        PickleShards(max_bytes=99).read(path)
 
 
 def test_an_id_of_two_records_is_a_duplicate_id_error(write):

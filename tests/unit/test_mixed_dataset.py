@@ -17,7 +17,7 @@ from torch.utils.data import ChainDataset, DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from conformance import StreamConformance, in_a_list
-from hex_shards import hex_examples, write_hex
+from hex_shards import ApartShards, hex_examples, write_hex
 from mixed_shards import Lines, mixed, number, numbers, tagged, write_sources
 from seekset.augment import hex_symmetries
 from seekset.datasets import (
@@ -176,8 +176,9 @@ def test_objects_of_a_reader_of_ones_own_are_kept_as_rows_are(write):
     conformance.streams_resume_at_every_item()
 
 
-def test_pickles_come_through_decoder_processes(games):
-    made = partial(mixed, games, pool_rows=3)
+@pytest.mark.parametrize("reader", [PickleShards(), ApartShards()])
+def test_pickles_come_through_decoders_in_threads_or_processes(games, reader):
+    made = partial(mixed, games, reader=reader, pool_rows=3)
     rows = list(map(stone, made(decoders=2)))
     assert sorted(rows) == list(range(9))
     # More workers than shards: rows are split, and no worker is empty.
@@ -624,10 +625,11 @@ def parent_of(stat):
 
 @pytest.mark.parametrize("how", ["close", "collect", "error", "end"])
 def test_an_iterator_leaves_nothing_behind(games, how):
-    mixed(games)
+    reader = ApartShards()
+    mixed(games, reader=reader)
     gc.collect()  # what failed in tests before may still hold an iterator
     threads, processes, files = set(threading.enumerate()), children(), len(list(Path("/proc/self/fd").iterdir()))
-    items = iter(mixed(games, pool_rows=2, decoders=2))
+    items = iter(mixed(games, reader=reader, pool_rows=2, decoders=2))
     next(items)
     assert set(threading.enumerate()) != threads
     assert children() != processes

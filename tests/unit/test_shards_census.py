@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import seekset
-from hex_shards import hex_examples, write_hex
+from hex_shards import ApartShards, hex_examples, write_hex
 from seekset.shards import Census, PickleShards, take_census
 from seekset.shards.cache import CACHE_NAME
 from seekset.shards.census import digest_of
@@ -69,13 +69,14 @@ def test_shards_come_in_the_order_given_with_all_that_is_known(tmp_path):
     assert shards[0].census == PickleShards().count(paths[0])
 
 
-def test_pickles_are_counted_by_processes_where_they_are_many(tmp_path):
+@pytest.mark.parametrize("reader", [PickleShards(), ApartShards()])
+def test_pickles_are_counted_side_by_side_in_threads_or_processes(tmp_path, reader):
     rng = np.random.default_rng(0)
     for number in range(4):
         (tmp_path / f"{number}.pkl").write_bytes(pickle.dumps([{"x": rng.random(50_000)}] * (number + 1)))
     paths = sorted(tmp_path.glob("*.pkl"))
     told = []
-    counted = take_census(paths, processes=2, progress=lambda *amounts: told.append(amounts))
+    counted = take_census(paths, reader, processes=2, progress=lambda *amounts: told.append(amounts))
     assert rows(counted) == [1, 2, 3, 4]
     sizes = [path.stat().st_size for path in paths]
     assert told == [(done, sum(sizes)) for done in np.cumsum(sizes)]

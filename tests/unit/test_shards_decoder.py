@@ -170,22 +170,6 @@ def test_a_process_that_is_killed_while_it_waits_is_told(decoder, own):
     assert decoder.count(own.Own(), Path("a")).rows == 2
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\x80\x04}()" + b"\x85" * 1_000_000 + b"Nu.",  # a key whose hash is a million calls deep
-        b"]r\x00\x00\x00\x40.",  # a memo of 16 GB
-        b"\x80\x04(" + b"\x8f" * 20_000_000 + b"l.",  # four gigabytes of empty sets
-    ],
-)
-def test_what_would_end_a_process_ends_that_of_the_decoder_only(decoder, tmp_path, content):
-    (tmp_path / "a.pkl").write_bytes(content)
-    with pytest.raises(seekset.SeeksetError, match=r"a\.pkl: "):
-        decoder.count(PickleShards(max_bytes=1 << 25), tmp_path / "a.pkl")
-    write_hex(tmp_path / "b.pkl", hex_examples(2))
-    assert decoder.count(PickleShards(), tmp_path / "b.pkl").rows == 2
-
-
 def test_closing_ends_the_process_at_once_and_waits_for_it(tmp_path, own):
     decoder = Decoder()
     process = pid(decoder)

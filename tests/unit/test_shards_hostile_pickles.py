@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import seekset
 from hex_shards import hex_examples
 from seekset.shards import PickleShards
-from seekset.shards.opcodes import find_excess
 from seekset.shards.unpickling import load_pickle
 
 READER = PickleShards(max_bytes=1 << 24)
@@ -212,21 +211,21 @@ def test_an_opcode_that_asks_for_all_memory_gets_none(refused, content):
     refused(content, "", kind=DOCUMENTED)
 
 
-def test_numbers_of_the_memo_are_told_from_the_bytes_of_strings():
+def test_numbers_of_the_memo_are_told_from_the_bytes_of_strings(refused, tmp_path):
     text = "r\xff\xff\xff\xffp99999999\n"
+    examples = [text, text.encode("latin1"), {text: bytearray(b"r\xff\xff\xff\xff")}, 1.5] * 400
     for protocol in range(6):
-        content = pickle.dumps(
-            [text, text.encode("latin1"), {text: bytearray(b"r\xff\xff\xff\xff")}, 1.5] * 400, protocol
-        )
-        assert not find_excess(content)
-        assert find_excess(content[:-1] + b"r\xff\xff\xff\x7f.")
-        assert find_excess(content[:-1] + b"p99999999\n.")
+        content = pickle.dumps(examples, protocol)
+        (tmp_path / "a.pkl").write_bytes(content)
+        assert READER.read(tmp_path / "a.pkl").objects == examples
+        refused(content[:-1] + b"r\xff\xff\xff\x7f.", "it keeps a value as number 2147483647")
+        refused(content[:-1] + b"p99999999\n.", "it keeps a value as number 99999999")
 
 
-def test_real_pickles_ask_for_nothing_in_excess():
+def test_pickles_with_many_numbers_in_their_memo_are_read(tmp_path):
     for protocol in range(6):
-        assert not find_excess(pickle.dumps([[row] for row in range(70_000)], protocol))
-        assert not find_excess(pickle.dumps(hex_examples(300), protocol))
+        (tmp_path / "a.pkl").write_bytes(pickle.dumps([[row] for row in range(70_000)], protocol))
+        assert len(READER.read(tmp_path / "a.pkl")) == 70_000
 
 
 def test_what_is_asked_for_in_excess_is_told_with_its_place(refused):
@@ -262,9 +261,41 @@ def test_copies_of_what_is_kept_count_together(refused, tmp_path, head, call):
     )
 
 
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        # Keys whose hash is many calls deep, or takes two to the power of sixty steps.
+        (b"\x80\x04}()" + b"\x85" * 150_000 + b"Nu.", "a key is made of up to 65536 values, nested up to 200 deep"),
+        (b"\x80\x04}()" + b"2\x86" * 60 + b"Nu.", "a key is made of up to 65536 values, nested up to 200 deep"),
+        (b"\x80\x04\x8f()" + b"\x85" * 150_000 + b"\x90.", "a key is made of up to"),
+        (b"\x80\x04()" + b"\x85" * 150_000 + b"\x91.", "a key is made of up to"),
+        (b"cbuiltins\nset\n(]()" + b"\x85" * 150_000 + b"etR.", "a key is made of up to"),
+        (b"]r\x00\x00\x00\x40.", "it keeps a value as number 1073741824"),
+        (b"\x80\x04}]Ns.", "TypeError: unhashable type: 'list'"),
+    ],
+)
+def test_what_would_end_the_process_is_refused_before_it_is_unpickled(refused, content, message):
+    refused(content, message)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x04(" + b"\x8f" * 10_000_000 + b"l.",  # two gigabytes of empty sets
+        b"\x80\x04(" + b"]" * 10_000_000 + b"l.",
+        b"\x80\x04K\1" + b"2" * 10_000_000 + b".",
+        b"\x80\x04](N" + b"2" * 500_000 + b"e.",
+    ],
+)
+def test_values_count_against_max_bytes(tmp_path, content):
+    (tmp_path / "a.pkl").write_bytes(content)
+    with pytest.raises(seekset.MemoryLimitError, match=r"a\.pkl: unpickling it takes more memory"):
+        READER.read(tmp_path / "a.pkl")
+
+
 def test_values_that_are_nested_deep_are_refused_and_not_followed(refused):
-    # A million levels, as objects beside an array: whoever follows them by calls of calls would end the process.
-    deep = b"]" * 1_000_000 + b"a" * 999_999
+    # As objects beside an array: whoever follows them by calls of calls would end the process.
+    deep = b"]" * 100_000 + b"a" * 99_999
     refused(b"\x80\x04(" + deep + pickle_body(np.arange(3)) + b"l.", "nested up to 200 deep")
 
 

@@ -3,6 +3,7 @@
 import gzip
 import pickle
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -225,6 +226,24 @@ def test_a_count_of_objects_estimates(tmp_path):
     census = READER.count(tmp_path / "a.pkl")
     assert (census.rows, census.fields) == (2, None)
     assert 1000 < census.row_bytes < census.packed_bytes < 1100
+
+
+def test_the_gil_is_released_while_a_pickle_is_read(tmp_path):
+    path = write_hex(tmp_path / "a.pkl.gz", hex_examples(2000))
+    steps, done = 0, threading.Event()
+
+    def count():
+        nonlocal steps
+        while not done.is_set():
+            steps += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = steps
+    while steps - before < 100:
+        READER.read(path)
+    done.set()
+    counter.join()
 
 
 # --- gzip -----------------------------------------------------------------------------------------------------------

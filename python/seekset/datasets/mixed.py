@@ -108,7 +108,7 @@ class MixedShardDataset(SharedStream[Any]):
         mixing: ``"pool"``, or ``"global"`` to draw from all rows of a source at once, where they can be read singly.
         even: What to do where rows don't divide by ranks: ``"none"``, ``"drop"`` or ``"pad"``.
         world: The rank and the number of ranks, found out if not given.
-        decoders: How many shards are read at a time by each reader; pickles are read in so many processes.
+        decoders: How many shards are read at a time by each reader; in so many threads.
         max_rows: How many rows an epoch has at most, over all ranks: those that are read first.
         on_error: ``"raise"``, or ``"skip"`` to leave out rows that can't be read; :meth:`skipped` lists them.
         return_provenance: Whether items have a ``"provenance"``: numbers of source, shard and row, which

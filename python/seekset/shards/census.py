@@ -76,7 +76,7 @@ def take_census(
 ) -> tuple[list[Shard], list[tuple[Path, str]]]:
     """What is known of shards, in the order given; and those that can't be read, with what is wrong.
 
-    Formats that say how many rows they have are asked; pickles are read once, by several processes. What was found is
+    Formats that say how many rows they have are asked; pickles are read once, several at a time. What was found is
     kept in ``.seekset-shards.json`` beside the shards, or in the user's cache folder where that can't be written, and
     holds as long as a shard has its size and time of modification.
 

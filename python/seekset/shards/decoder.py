@@ -1,4 +1,4 @@
-"""Decoders: processes that read shards and send back packed rows, because unpickling holds the GIL."""
+"""Decoders: processes that read shards and send back packed rows, for readers that hold the GIL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from seekset.errors import MismatchError, SeeksetError
 from seekset.shards.packed import PackedShard, census_of, pack_shard
 from seekset.shards.readers import ShardReader
 from seekset.shards.rows import Census
-from seekset.shards.unpickling import contain
 
 __all__ = ["Decoder", "serve"]
 
@@ -207,7 +206,6 @@ def serve(descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     connection: Connection[Any, Any] = Connection(descriptor)
-    contain()
     # Shards are many objects without cycles: looking for those takes a third of the time.
     gc.disable()
     gc.freeze()

@@ -40,7 +40,7 @@ class Loaded:
 
 
 class ShardLoader:
-    """Threads that read stretches of a plan's shards; pickles in processes of their own, one for each thread.
+    """Threads that read stretches of a plan's shards; where a reader holds the GIL, in processes of their own.
 
     Threads and processes end when it is closed or collected.
 

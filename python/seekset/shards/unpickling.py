@@ -1,8 +1,11 @@
-"""Pickles of numbers, loaded without trust: whatever they name beside a short list of names is refused.
+"""Pickles of objects, loaded without trust: whatever they name beside a short list of names is refused.
 
 A pickle is a program. It may call whatever it can name, and set attributes of what it gets; numpy's own constructors
 can be talked into reading memory that is not theirs (a dtype's flags are part of its pickle). So nothing it names is
-the real thing here: names stand for makers that check what they are given, and arrays stay bytes until they are used.
+the real thing here: names stand for makers that check what they are given, and arrays stay bytes until all is read.
+
+What comes here was read by the extension before (``rust/core/src/pickle``), which has refused what would end a process:
+numbers of the memo, lengths and keys that ask for all of its memory or its stack.
 """
 
 from __future__ import annotations
@@ -11,21 +14,19 @@ import io
 import pickle
 import re
 from math import prod
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from seekset.errors import FormatError, MemoryLimitError
-from seekset.shards.opcodes import find_excess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["PickledArray", "PickledDtype", "check_arrays", "contain", "load_pickle", "with_arrays"]
+__all__ = ["load_objects", "load_pickle"]
 
 # Numbers and strings of fixed size, and nothing that holds objects or fields.
 _CODE = re.compile(r"[biufc](?:1|2|4|8|16)|[SU]\d{1,9}")
@@ -33,24 +34,10 @@ _MOST_AXES = 32
 # What an item of a set takes, so that a short pickle can't ask for many large sets.
 _ITEM_BYTES = 64
 _DEEPEST = 200
+_STATE = 5
 _PARTS = "an array is made of a version, a shape, a dtype, an order and bytes"
 # From here on pickles come in frames, which are read whole; older ones would be read byte by byte.
 _WITH_FRAMES = b"\x80\x04"
-
-_state = attrgetter("state")
-# Of an array's state (version, shape, dtype, whether it is in Fortran's order, bytes): what it is, and its bytes.
-_what = itemgetter(1, 2, 3)
-_raw = itemgetter(4)
-
-
-# Whether this process may end of a pickle that fills memory, because it is there for nothing else.
-_contained = False
-
-
-def contain() -> None:
-    """Leave out what keeps this process alive: its memory is limited, and there is another one to see it end."""
-    global _contained  # noqa: PLW0603 (it is the process that is contained)
-    _contained = True
 
 
 class PickledDtype:
@@ -74,20 +61,31 @@ class PickledDtype:
 
 
 class PickledArray:
-    """A numpy array as a pickle has it; thousands of them become a column by joining their bytes."""
+    """A numpy array as a pickle has it."""
 
     __slots__ = ("state",)
     __hash__ = None  # type: ignore[assignment]
 
-    state: tuple[Any, tuple[int, ...], PickledDtype, bool, bytes | bytearray]
+    state: Any
 
     def __setstate__(self, state: Any) -> None:
         # Checked when the pickle has been read: until then, it could be set again.
         self.state = state
 
     def array(self) -> NDArray[Any]:
-        """As an array of its own."""
+        """As an array of its own, if its parts fit together."""
+        if type(getattr(self, "state", None)) is not tuple or len(self.state) != _STATE:
+            raise pickle.UnpicklingError(_PARTS)
         _, shape, dtype, fortran, raw = self.state
+        expected = _checked_bytes(shape, dtype)
+        if type(raw) not in (bytes, bytearray):
+            raise pickle.UnpicklingError(f"an array is made of bytes, not of {type(raw).__name__}")
+        if len(raw) != expected:
+            raise pickle.UnpicklingError(
+                f"an array of {dtype.numpy} and shape {shape} has {expected} bytes, but {len(raw)} were found"
+            )
+        if not expected:
+            return np.zeros(shape, dtype.numpy)
         return np.frombuffer(bytearray(raw), dtype.numpy).reshape(shape, order="F" if fortran else "C")
 
 
@@ -229,34 +227,7 @@ class _Makers:
             raise MemoryError
 
 
-Kind: TypeAlias = "tuple[tuple[int, ...], PickledDtype, bool]"
-
-
-def check_arrays(arrays: Iterable[PickledArray]) -> tuple[set[Kind], list[bytes | bytearray]]:
-    """The different shapes, dtypes and orders of arrays, and the bytes of each, which must be as many as those ask for.
-
-    Thousands of arrays are mostly of one kind: nothing here looks at one after another.
-    """
-    try:
-        states: list[Any] = list(map(_state, arrays))
-        if set(map(type, states)) - {tuple}:
-            raise pickle.UnpicklingError(_PARTS)
-        raws, kinds = list(map(_raw, states)), list(map(_what, states))
-        sizes = {kind: _checked_bytes(*kind) for kind in set(kinds)}
-        if wrong := set(map(type, raws)) - {bytes, bytearray}:
-            raise pickle.UnpicklingError(f"an array is made of bytes, not of {wrong.pop().__name__}")
-        if set(map(len, raws)) != set(sizes.values()) or len(sizes) > 1:
-            for (shape, dtype, _), raw in zip(kinds, raws, strict=True):
-                if len(raw) != (expected := sizes[shape, dtype, _]):
-                    raise pickle.UnpicklingError(
-                        f"an array of {dtype.numpy} and shape {shape} has {expected} bytes, but {len(raw)} were found"
-                    )
-    except (AttributeError, IndexError, TypeError):
-        raise pickle.UnpicklingError(_PARTS) from None
-    return set(sizes), raws
-
-
-def _checked_bytes(shape: Any, dtype: Any, _fortran: Any) -> int:
+def _checked_bytes(shape: Any, dtype: Any) -> int:
     """How many bytes an array has."""
     if type(dtype) is not PickledDtype or type(shape) is not tuple:
         raise pickle.UnpicklingError(_PARTS)
@@ -284,13 +255,21 @@ class _Unpickler(pickle.Unpickler):
             raise _Refused(f"{module}.{name}") from None
 
 
+def load_objects(data: bytes, path: Path, *, max_bytes: int) -> Sequence[Any]:
+    """The examples of a pickle that the extension has read, as objects with real arrays."""
+    found, has_arrays = load_pickle(data, path, max_bytes=max_bytes)
+    examples: Sequence[Any] = found["examples"] if type(found) is dict else found
+    try:
+        return _with_arrays(examples, path) if has_arrays else examples
+    except pickle.UnpicklingError as error:
+        raise FormatError(f"{path}: expected a pickle, but it can't be read: {error}") from None
+
+
 def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
     """What a pickle holds, with :class:`PickledArray` for its arrays, and whether there are any.
 
     Whatever is wrong with it is a ``FormatError`` with the file's name.
     """
-    if not _contained and (excess := find_excess(data)):
-        raise FormatError(f"{path}: expected a pickle, but it can't be read: {excess}")
     makers = _Makers(max_bytes)
     file: Any = io.BytesIO(data)
     if data[:2] < _WITH_FRAMES:
@@ -318,7 +297,7 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def with_arrays(found: Any, path: Path) -> Any:
+def _with_arrays(found: Any, path: Path) -> Any:
     """The same value with real arrays in the place of pickled ones, however they are nested."""
     done: dict[int, Any] = {}
 
@@ -331,7 +310,6 @@ def with_arrays(found: Any, path: Path) -> Any:
         if depth > _DEEPEST:
             raise FormatError(f"{path}: expected values nested up to {_DEEPEST} deep, but these are deeper")
         if kind is PickledArray:
-            check_arrays([value])
             done[id(value)] = value.array()
         elif kind is tuple:
             done[id(value)] = tuple(visit(one, depth + 1) for one in value)

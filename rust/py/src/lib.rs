@@ -13,6 +13,7 @@ mod kmers;
 mod ledger;
 mod payloads;
 mod permutation;
+mod pickle;
 mod plan;
 mod pool;
 mod sequences;
@@ -50,6 +51,8 @@ mod _core {
     use crate::ledger::digest_rows;
     #[pymodule_export]
     use crate::permutation::Permutation;
+    #[pymodule_export]
+    use crate::pickle::read_pickle;
     #[pymodule_export]
     use crate::plan::{BalancedOrder, Plan};
     #[pymodule_export]
