@@ -323,6 +323,19 @@ def test_a_folder_that_is_not_there_is_named(complete, index, tmp_path):
         write_embeddings(complete, index, tmp_path / "nowhere" / "out.h5")
 
 
+def test_what_is_no_hdf5_file_is_not_replaced(complete, index, tmp_path):
+    fasta = tmp_path / "mine.fa"
+    fasta.write_bytes(b">a\nMKV\n")
+    with pytest.raises(MismatchError, match=r"mine.fa: expected an HDF5 file or none"):
+        write_embeddings(complete, index, fasta)
+    assert fasta.read_bytes() == b">a\nMKV\n"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError, match="folder"):
+        write_embeddings(complete, index, tmp_path / "folder")
+    (tmp_path / "empty.h5").touch()
+    assert write_embeddings(complete, index, tmp_path / "empty.h5").stat().st_size > 0
+
+
 def test_a_damaged_index_is_refused(complete, index, out):
     path = index.path
     data = bytearray(path.read_bytes())
@@ -389,7 +402,7 @@ def test_without_room_nothing_is_left_and_what_was_there_stays(store, write, tmp
     seekset.SequenceIndex.create([fasta], tmp_path / "index.sidx").close()
     for start in range(0, 500, 50):
         store.write(pieces(start, range(start, start + 50), width=64))
-    out.write_bytes(b"before")
+    out.write_bytes(b"\x89HDF\r\n\x1a\nbefore")
     source = """
         import errno, os, resource, sys
         from pathlib import Path
@@ -407,7 +420,7 @@ def test_without_room_nothing_is_left_and_what_was_there_stays(store, write, tmp
         print([name for name in open_files if ".part" in name])
     """
     assert run(source, store.folder, tmp_path / "index.sidx", out, room) == "EFBIG True\n[]\n"
-    assert out.read_bytes() == b"before"
+    assert out.read_bytes() == b"\x89HDF\r\n\x1a\nbefore"
     assert list(out.parent.iterdir()) == [out]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +27,7 @@ _CHUNK_BYTES = 1 << 18
 _CHUNK_NUMBERS = 1 << 14
 # Chunks of HDF5 are smaller than 4 GiB.
 _WIDEST = 1 << 24
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def import_h5py() -> Any:
@@ -102,6 +104,16 @@ class _Disk:
         os.close(self._number)
 
 
+def _refuse_another(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists():
+        with path.open("rb") as file:
+            found = file.read(len(_SIGNATURE))
+        if found and found != _SIGNATURE:
+            raise MismatchError(f"{path}: expected an HDF5 file or none, found something else, which is not replaced")
+
+
 class EmbeddingsFile:
     """An HDF5 file with ``embeddings``, ``sequence_ids`` and other numbers of each sequence, under way."""
 
@@ -112,8 +124,12 @@ class EmbeddingsFile:
     @classmethod
     @contextmanager
     def written(cls, path: Path) -> Iterator[EmbeddingsFile]:
-        """A file to be filled. It is at ``path`` when this ends; after an error, what was there before still is."""
+        """A file to be filled. It is at ``path`` when this ends; after an error, what was there before still is.
+
+        What is there and no HDF5 file is refused: whoever named it meant something else.
+        """
         h5py = import_h5py()
+        _refuse_another(path)
         sweep(path.parent, target=path.name)
         with published(path) as part, _Disk(part, path) as disk:
             file = h5py.File(disk, "w")
