@@ -259,6 +259,51 @@ def test_status_tells_of_the_run(proteins, tmp_path):
     assert plain.startswith("ended (complete): 300 of 300 sequences")
 
 
+def status(folder, *words):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "seekset", "status", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_status_tells_a_killed_run_from_one_that_runs(proteins, tmp_path):
+    from runs import begin, wait_for
+
+    out = tmp_path / "out"
+    slow = ("--model", "odd_encoders:Sums", "--model-arg", "seconds=0.3", "--max-tokens", 100, "-q")
+    run = begin(proteins[0], "-o", out, *slow)
+    try:
+        wait_for(lambda: events(out, "chunk_finished"))
+        assert status(out).stdout.startswith("running: ")
+    finally:
+        run.kill()
+        run.communicate()
+    told = status(out).stdout
+    assert told.startswith("ended (killed): ")
+    assert " left" not in told
+    assert "ended (killed)" in status(out, "--watch").stdout
+
+
+def test_status_before_the_manifest_is_there(proteins, tmp_path):
+    from seekset.inference.lock import FolderLock
+
+    out = tmp_path / "out"
+    out.mkdir()
+    with FolderLock(out):
+        assert status(out).stdout == "preparing: files are indexed and the encoder is loaded\n"
+        assert json.loads(status(out, "--json").stdout)["state"] == "preparing"
+    assert "there is no manifest.json" in status(out).stderr
+
+
+def test_a_result_that_cant_be_written_is_told_by_status(tmp_path):
+    write_fasta(tmp_path / "a.fa", 5)
+    out = tmp_path / "out"
+    (out / "embeddings.h5").mkdir(parents=True)
+    assert "embeddings.h5: Is a directory" in refused(tmp_path / "a.fa", "-o", out, *SUMS)
+    assert status(out).stdout.startswith("ended (no embeddings.h5: ")
+
+
 def test_a_run_in_the_same_folder_is_refused_with_who_has_it(proteins, tmp_path):
     from runs import begin, wait_for
 

@@ -51,13 +51,12 @@ def progress_line(tally: Tally, now: float) -> str:
     """How far a run is.
 
     >>> progress_line(Tally(sequences=100, tokens=1000, done=40, done_tokens=500), 0.0)
-    '40 of 100 sequences, 0 sequences/s, 0 tokens/s'
+    '40 of 100 sequences'
     """
-    parts = [
-        f"{tally.done} of {tally.sequences} sequences",
-        amount(tally.sequences_per_second(now), "sequences/s"),
-        amount(tally.tokens_per_second(now), "tokens/s"),
-    ]
+    parts = [f"{tally.done} of {tally.sequences} sequences"]
+    # What was done before this run says nothing of its speed.
+    if speed := tally.sequences_per_second(now):
+        parts += [amount(speed, "sequences/s"), amount(tally.tokens_per_second(now), "tokens/s")]
     if tally.failed:
         parts.append(f"{tally.failed} failed")
     if (left := tally.remaining(now)) is not None and tally.done < tally.sequences:

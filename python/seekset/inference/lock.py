@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from seekset.errors import SeeksetError
+from seekset.inference.publishing import is_running
 
-__all__ = ["FolderLock", "FolderLockedError"]
+__all__ = ["FolderLock", "FolderLockedError", "holder"]
 
 _NAME = "run.lock"
 # How often whoever holds it says that it is still there, and after how long without a word others may take it.
@@ -92,6 +93,32 @@ class FolderLock:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def holder(folder: Path) -> dict[str, Any] | None:
+    """Who runs in a folder, with ``pid``, ``host`` and ``since``; ``None`` if nobody does. Nothing is locked for it.
+
+    >>> with FolderLock(Path(".")):
+    ...     holder(Path("."))["pid"] == os.getpid()
+    True
+    >>> holder(Path(".")) is None
+    True
+    """
+    try:
+        descriptor = os.open(folder / _NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        held, touched = _holder(descriptor), os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+    if not held:
+        return None
+    # One that nobody has waited for yet still has its number, but touches nothing.
+    gone = time.time() - touched >= _STALE
+    if held.get("host") == socket.gethostname():
+        gone = gone or not is_running(held.get("pid"))
+    return None if gone else held
 
 
 def _holder(descriptor: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["published", "sweep"]
+__all__ = ["is_running", "published", "sweep"]
 
 # Who writes it is in the name, so that what a killed process left is told from what another is writing.
 _PART = re.compile(r"\.(?P<target>.+)\.(?P<host>[^.]+)\.(?P<pid>[1-9][0-9]{0,9})\.[0-9a-f]{8}\.part", re.ASCII)
@@ -66,7 +66,7 @@ def sweep(folder: Path, *, target: str | None = None, begun: float | None = None
             continue
         # Another one may sweep as well.
         with suppress(FileNotFoundError):
-            ended = found["host"] == _host() and not _runs(int(found["pid"]))
+            ended = found["host"] == _host() and not is_running(int(found["pid"]))
             if ended or (begun is not None and path.stat().st_mtime < begun):
                 path.unlink()
                 gone.append(path)
@@ -81,7 +81,10 @@ def _host() -> str:
     return re.sub(r"[^A-Za-z0-9-]", "_", platform.node())[:64] or "_"
 
 
-def _runs(pid: int) -> bool:
+def is_running(pid: object) -> bool:
+    """Whether there is a process of this number on this machine."""
+    if not isinstance(pid, int) or pid < 1:
+        return False
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

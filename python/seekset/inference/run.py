@@ -189,16 +189,21 @@ def finish_run(request: Request, job: Job, outcome: Outcome, events: Events, cod
     output = None
     if outcome.complete:
         write_failures(job, survey)
-        output = write_embeddings(
-            job.store,
-            job.index,
-            request.folder / OUTPUT,
-            order=request.order,
-            attributes=job.attributes,
-            per_token=job.encoder.per_token,
-            dtype=request.output_dtype,
-            survey=survey,
-        )
+        try:
+            output = write_embeddings(
+                job.store,
+                job.index,
+                request.folder / OUTPUT,
+                order=request.order,
+                attributes=job.attributes,
+                per_token=job.encoder.per_token,
+                dtype=request.output_dtype,
+                survey=survey,
+            )
+        except Exception as error:
+            # Every vector is there, but not in one file: `seekset aggregate` or another run may do that.
+            events.tell("run_ended", outcome=f"no {OUTPUT}: {error}", done=done, failed=summary.failed)
+            raise
         summary = replace(summary, output=output, exit_code=1 if survey.failures else 0)
     events.tell("run_ended", outcome="complete" if output else summary.reason, done=done, failed=summary.failed)
     if outcome.fault is not None and outcome.fault[0] == "data":

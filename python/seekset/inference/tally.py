@@ -48,15 +48,20 @@ class Tally:
     failed: int = 0
     started: float | None = None
     ended: float | None = None
+    heard: float = 0.0
+    pid: int | None = None
+    preparing: bool = False
     outcome: str = ""
     workers: dict[int, WorkerTally] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
         """Count an event; the start of a run begins anew."""
+        self.heard = event["time"]
         match event["event"]:
             case "run_started":
                 self.__init__()  # type: ignore[misc] # a folder's events are those of all its runs
-                self.started = event["time"]
+                self.started = self.heard = event["time"]
+                self.pid = event.get("pid")
                 self.sequences, self.tokens = event["sequences"], event["tokens"]
                 self.done, self.done_tokens = event["done"], event["done_tokens"]
             case "worker_started":
@@ -83,11 +88,32 @@ class Tally:
         self.done += event["sequences"]
         self.done_tokens += event["tokens"]
 
+    def settle(self, holder: int | None) -> None:
+        """Take note of which process has the folder, if one has: a run that was killed has no event that says so.
+
+        >>> tally = Tally(sequences=100, started=0.0, heard=11.0, pid=7)
+        >>> tally.settle(7)
+        >>> tally.state
+        'running'
+        >>> tally.settle(None)
+        >>> tally.state, tally.ended
+        ('ended (killed)', 11.0)
+        >>> tally.settle(8)
+        >>> tally.state
+        'preparing'
+        """
+        if holder is None:
+            if self.started is not None and self.ended is None:
+                self.ended, self.outcome = self.heard, "killed"
+        elif holder != self.pid:
+            # Files are indexed, or the encoder is loaded: what events tell is of the run before.
+            self.__init__(preparing=True)  # type: ignore[misc]
+
     @property
     def state(self) -> str:
         """Whether it runs, or how it ended."""
         if self.started is None:
-            return "not started"
+            return "preparing" if self.preparing else "not started"
         return "running" if self.ended is None else f"ended ({self.outcome})"
 
     def sequences_per_second(self, now: float) -> float:
@@ -104,6 +130,6 @@ class Tally:
         return amount / seconds if seconds > 0 else 0.0
 
     def remaining(self, now: float) -> float | None:
-        """How many seconds are left at this speed; ``None`` while that can't be told."""
-        speed = self.tokens_per_second(now)
+        """How many seconds are left at this speed; ``None`` while that can't be told, and once it has ended."""
+        speed = self.tokens_per_second(now) if self.ended is None else 0.0
         return max(self.tokens - self.done_tokens, 0) / speed if speed else None
