@@ -104,6 +104,17 @@ def test_resuming_what_is_done_computes_nothing(proteins, tmp_path):
     assert len(events(out, "worker_started")) == started
 
 
+def test_what_is_not_given_again_is_as_the_run_has_it(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 60, poison=17)
+    begun = ("--model", "odd_encoders:Troubled", "--model-arg", "trouble=nan", "--max-tokens", 200, "--max-length", 40)
+    out = tmp_path / "out"
+    assert embed(tmp_path / "a.fa", "-o", out, *begun, "-q").returncode == 1
+    again = embed("-o", out, "--resume", "-q")
+    assert (again.returncode, failed(out)) == (1, {"poison": "the encoder gave NaN or infinity"}), again.stderr
+    assert len(vectors(out)) == len(sequences) - 1
+    assert "it was 40 and is 30" in refused("-o", out, "--resume", "--max-length", 30)
+
+
 def test_restarting_computes_everything_again(proteins, tmp_path):
     path, sequences = proteins
     out = tmp_path / "out"
@@ -140,6 +151,10 @@ def test_no_sequences(tmp_path):
 
 def test_a_missing_file(tmp_path):
     assert "missing.fa: No such file" in refused(tmp_path / "missing.fa", "-o", tmp_path / "out")
+
+
+def test_resumed_and_restarted_at_once(proteins, tmp_path):
+    assert "not both" in refused(proteins[0], "-o", tmp_path / "out", "--resume", "--restart", code=2)
 
 
 def test_no_files(tmp_path):

@@ -91,25 +91,47 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
 )
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a model.")
 @click.option("--unsafe-weights", is_flag=True, help="Load weights that are pickles, too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object about the run.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object about the run, and no progress.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Run an encoder over every sequence of FILES, on all devices, into one HDF5 file.
 
-    Whatever ends it, --resume goes on with what is missing. With --resume, FILES may be left out. Exit codes: 0 every
-    sequence has its vector, 1 some don't, 130 and 143 interrupted.
+    Whatever ends it, --resume goes on with what is missing. FILES, the encoder and the batches are those of the run
+    then, and need not be given again. Exit codes: 0 every sequence has its vector, 1 some don't or the run could not go
+    on, 2 the command was used wrongly, 130 and 143 interrupted.
     """
     from seekset.cli.display import chosen_display
     from seekset.inference.request import Request
     from seekset.inference.run import embed
 
+    if options["resume"] and options["restart"]:
+        raise click.UsageError("a run is resumed or started over, not both")
     if not files and not options["resume"]:
         raise click.UsageError("give FASTA files, or --resume to go on with those of the run")
-    request = Request.of(files, output, options)
+    request = Request.of(files, output, _as_begun(output, options) if options["resume"] else options)
     summary = embed(request, chosen_display(quiet=quiet or as_json))
     if summary.leads:
         _tell(summary, output, as_json=as_json)
     click.get_current_context().exit(summary.exit_code)
+
+
+def _as_begun(folder: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with those of the run in a folder where none was given; what was given and differs is refused later."""
+    from pathlib import Path
+
+    from click.core import ParameterSource
+
+    from seekset.inference.job import Manifest
+
+    if not (Path(folder) / "manifest.json").exists():
+        return options
+    begun = Manifest.load(Path(folder))
+    run = {**begun.encoder, **begun.rules, "model_args": begun.encoder["arguments"]}
+    source = click.get_current_context().get_parameter_source
+    return {
+        name: run[name] if name in run and source(name) is ParameterSource.DEFAULT else value
+        for name, value in options.items()
+    }
 
 
 def _tell(summary: Summary, folder: str, *, as_json: bool) -> None:
