@@ -33,13 +33,22 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     help="kmer, a Hugging Face model (a folder or a name), or MODULE:NAME of an encoder of your own.",
 )
 @click.option(
-    "--model-arg", "model_args", multiple=True, metavar="KEY=VALUE", callback=_arguments, help="For the encoder."
+    "--model-arg",
+    "model_args",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_arguments,
+    help="For the encoder, such as k=3; as often as needed.",
 )
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="What the model computes in.")
 @click.option("--layer", type=int, help="Which hidden layer to take; the last one unless given.")
 @click.option("--per-token", is_flag=True, help="A vector for each residue, not for each sequence.")
 @click.option(
-    "--max-tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of a batch."
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=16384,
+    show_default=True,
+    help="Most tokens of a batch; more if one sequence has more.",
 )
 @click.option(
     "--max-length", type=click.IntRange(min=1), help="Most residues of a sequence; the encoder's limit unless given."
@@ -59,11 +68,15 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     show_default=True,
     help="Where workers run.",
 )
-@click.option("--address", help="Of a Ray cluster, such as auto.")
+@click.option("--address", help="Of a Ray cluster, such as auto; one on this machine unless given.")
 @click.option(
-    "--schedule", type=click.Choice(["queue", "stride"]), default="queue", show_default=True, help="Who computes what."
+    "--schedule",
+    type=click.Choice(["queue", "stride"]),
+    default="queue",
+    show_default=True,
+    help="Who computes what: whoever is free, or fixed shares.",
 )
-@click.option("--resume", is_flag=True, help="Go on with what the folder holds.")
+@click.option("--resume", is_flag=True, help="Go on with the run that the folder holds.")
 @click.option("--restart", is_flag=True, help="Remove what the folder holds of a run, and start over.")
 @click.option(
     "--order",
