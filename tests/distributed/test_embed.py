@@ -207,6 +207,8 @@ def test_a_model_that_cant_be_loaded_is_told_once(proteins, tmp_path, model, sai
     words = (proteins[0], "-o", tmp_path / "out", "--model", model, "--devices", "cpu,cpu")
     told = refused(*words, HF_HUB_OFFLINE="1")
     assert said in told
+    assert told.startswith(f"seekset: {model}: the encoder can't be loaded: ")
+    assert told.count(model) == 1
     assert len(told.strip().splitlines()) == 1
     assert not (tmp_path / "out" / "manifest.json").exists()
 

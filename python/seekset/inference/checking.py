@@ -102,6 +102,14 @@ def samples(pieces: Pieces) -> list[Slice]:
     return [smallest, *singles]
 
 
+def _told(error: Exception, model: str) -> str:
+    """What an error says, without what whoever tells it has said already."""
+    text = classify(error)[1]
+    if isinstance(error, SeeksetError):
+        text = text.removeprefix(f"{type(error).__name__}: ")
+    return text.removeprefix(f"{model}: ")
+
+
 def check(connection: Pipe) -> None:
     """Answer an :class:`EncoderCheck`; what its process does."""
     end_with_parent()
@@ -115,7 +123,7 @@ def check(connection: Pipe) -> None:
             connection.send(("facts", manifest_facts(describe(encoder))))
         except Exception as error:  # noqa: BLE001 (loading may raise anything)
             traceback.print_exc()
-            connection.send(("error", classify(error)[1]))
+            connection.send(("error", _told(error, options.model)))
             return
         while True:
             job, sample = connection.recv()
