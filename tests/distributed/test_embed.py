@@ -352,5 +352,7 @@ def test_failed_sequences_are_listed_and_the_rest_is_there(tmp_path):
     assert run.returncode == 1
     assert "1 of 60 sequences have no vector" in run.stderr
     assert failed(tmp_path / "out") == {"poison": "the encoder gave NaN or infinity"}
+    line = json.loads((tmp_path / "out" / "failed.jsonl").read_text())
+    assert (line["row"], line["length"]) == (17, len(sequences["poison"]))
     rest = {name: letters for name, letters in sequences.items() if name != "poison"}
     assert_same(vectors(tmp_path / "out"), expected(rest))

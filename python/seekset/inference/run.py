@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seekset.errors import SeeksetError, StaleIndexError
 from seekset.inference.aggregate import write_embeddings
 from seekset.inference.backends.local import LocalCrew, threads_each
@@ -222,12 +224,16 @@ def _reason(outcome: Outcome) -> str | None:
 
 def write_failures(job: Job, survey: Survey) -> None:
     """Write ``failed.jsonl``: a line for each sequence without a vector, and why; none if there is none."""
+    from seekset.inference.order import ordered
+
     path = job.folder / "failed.jsonl"
     if not survey.failures:
         path.unlink(missing_ok=True)
         return
+    # The same numbers as `rows` in the file of vectors.
+    places = ordered(job.index, "input", job.folder).positions(np.array([failure.row for failure in survey.failures]))
     with published(path) as part, part.open("w", encoding="utf-8") as file:
-        for failure in survey.failures:
+        for failure, place in zip(survey.failures, places.tolist(), strict=True):
             entry = job.index.entry(failure.row)
             told = {"sequence_id": failure.sequence_id, "reason": failure.reason, "length": entry.length}
-            file.write(json.dumps({**told, "file": entry.file_path, "row": failure.row}) + "\n")
+            file.write(json.dumps({**told, "file": entry.file_path, "row": place}) + "\n")
