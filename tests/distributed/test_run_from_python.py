@@ -1,5 +1,6 @@
 """``run_multi_gpu_inference``, from a program of one's own."""
 
+import signal
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from runs import assert_same, environment, expected, vectors, write_fasta
+from runs import assert_same, environment, events, expected, vectors, wait_for, write_fasta
 from seekset.errors import MismatchError
 from seekset.inference import RunIncompleteError, run_multi_gpu_inference
 from tiny_models import tiny_esm
@@ -49,6 +50,43 @@ def test_a_run_that_gives_up_on_all_ranks_is_an_error(tmp_path):
 def test_options_that_are_none_are_named(tmp_path):
     with pytest.raises(MismatchError, match="there is no option 'max_token'; the nearest is 'max_tokens'"):
         run_multi_gpu_inference("a.fa", tmp_path, {"max_token": 5})
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"batch_timeout": -1}, "batch_timeout must be more than 0 seconds, but is -1"),
+        ({"output_dtype": "int8"}, "output_dtype must be float32 or float16, not 'int8'"),
+        ({"model": None}, "model must be kmer, a folder or name, or MODULE:NAME, not None"),
+        ({"model_args": ["k=3"]}, r"model_args must be a mapping such as \{'k': 3\}, not \['k=3'\]"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_computed(tmp_path, wrong, said):
+    write_fasta(tmp_path / "a.fa", 5)
+    with pytest.raises(MismatchError, match=said):
+        run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", wrong)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("number, raised", [("SIGINT", "KeyboardInterrupt()"), ("SIGTERM", "SystemExit(143)")])
+def test_signals_end_a_program_as_they_do_elsewhere(tmp_path, number, raised):
+    write_fasta(tmp_path / "a.fa", 50)
+    slow = {**CONFIG, "model_args": {"seconds": 0.3}, "devices": "cpu", "max_tokens": 100}
+    (tmp_path / "program.py").write_text(
+        "from seekset.inference import run_multi_gpu_inference\n"
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try:\n"
+        f"    run_multi_gpu_inference({str(tmp_path / 'a.fa')!r}, {str(tmp_path / 'out')!r}, {slow})\n"
+        "except BaseException as error:\n"
+        "    print(repr(error))\n"
+    )
+    words = [sys.executable, tmp_path / "program.py"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as program:
+        wait_for(lambda: events(tmp_path / "out", "chunk_begun"))
+        program.send_signal(getattr(signal, number))
+        assert program.communicate(timeout=60)[0] == f"{raised}\n"
+    assert events(tmp_path / "out", "run_ended")[-1]["outcome"] == f"{number} was received"
 
 
 def test_a_program_without_a_main_guard_works(tmp_path):

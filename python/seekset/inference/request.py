@@ -71,6 +71,10 @@ class Request:
                 raise MismatchError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         if self.overflow not in ("truncate", "error"):
             raise MismatchError(f"overflow must be truncate or error, not {self.overflow!r}")
+        if self.output_dtype not in (None, "float32", "float16"):
+            raise MismatchError(f"output_dtype must be float32 or float16, not {self.output_dtype!r}")
+        if not isinstance(self.encoder.model, str) or not self.encoder.model:
+            raise MismatchError(f"model must be kmer, a folder or name, or MODULE:NAME, not {self.encoder.model!r}")
         if self.resume and self.restart:
             raise MismatchError("a run is resumed or started over, not both")
         if not self.files and not self.resume:
@@ -90,7 +94,10 @@ class Request:
         seekset.errors.MismatchError: there is no option 'modle'; the nearest is 'model'
         """
         options = dict(config)
-        arguments = {name: str(value) for name, value in dict(options.pop("model_args", {})).items()}
+        given = options.pop("model_args", {})
+        if not isinstance(given, Mapping):
+            raise MismatchError(f"model_args must be a mapping such as {{'k': 3}}, not {given!r}")
+        arguments = {name: str(value) for name, value in given.items()}
         encoder = {name: options.pop(name) for name in _ENCODER if name in options}
         policy = {name: options.pop(name) for name in _POLICY if options.get(name) is not None}
         known = set(cls.__dataclass_fields__) - {"files", "folder", "encoder", "policy"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +80,8 @@ def run_multi_gpu_inference(
     """Run an encoder over every sequence on all devices, and give the file of vectors and the ranks given up on.
 
     Sequences that the encoder can't take are left out and listed in ``failed.jsonl``. A folder that holds a run is gone
-    on with if it is the same run.
+    on with if it is the same run. A run that ends early is a ``RunIncompleteError``; after Ctrl-C it is a
+    ``KeyboardInterrupt`` and after SIGTERM a ``SystemExit``, as it would be elsewhere, with what is done saved.
 
     Args:
         fasta_files: FASTA files.
@@ -102,6 +104,10 @@ def run_multi_gpu_inference(
     request = Request.of(files, output_dir, options)
     end = None if timeout is None else time.monotonic() + timeout
     summary = embed(request, stop=lambda: "the time is up" if end is not None and time.monotonic() > end else None)
+    if summary.exit_code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if summary.exit_code == 128 + signal.SIGTERM:
+        raise SystemExit(summary.exit_code)
     if summary.output is None:
         said = f"{request.folder}: {summary.reason or 'not everything was computed'}; it can be resumed"
         raise TimeoutError(said) if end is not None and time.monotonic() > end else RunIncompleteError(said)

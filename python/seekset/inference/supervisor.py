@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from seekset.errors import MismatchError
 from seekset.inference.messages import Begun, Died, Finished, Raised, Ready, Started
 from seekset.inference.queue import Verdict
 
@@ -69,6 +70,11 @@ class Policy:
     backoff: float = 0.5
     longest_backoff: float = 60.0
     grace: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_timeout", "load_timeout"):
+            if not getattr(self, name) > 0:
+                raise MismatchError(f"{name} must be more than 0 seconds, but is {getattr(self, name)!r}")
 
     def delay(self, deaths: int) -> float:
         """How long to wait after so many deaths in a row.
