@@ -298,6 +298,7 @@ def test_status_tells_a_killed_run_from_one_that_runs(proteins, tmp_path):
         run.communicate()
     told = status(out).stdout
     assert told.startswith("ended (killed): ")
+    assert "busy" not in told
     assert " left" not in told
     assert "ended (killed)" in status(out, "--watch").stdout
 

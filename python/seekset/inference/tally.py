@@ -105,6 +105,9 @@ class Tally:
         if holder is None:
             if self.started is not None and self.ended is None:
                 self.ended, self.outcome = self.heard, "killed"
+                for worker in self.workers.values():
+                    # They end with whom they work for.
+                    worker.state = "ended" if worker.state in ("starting", "idle", "busy") else worker.state
         elif holder != self.pid:
             # Files are indexed, or the encoder is loaded: what events tell is of the run before.
             self.__init__(preparing=True)  # type: ignore[misc]
