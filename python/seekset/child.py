@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 __all__ = ["Child", "end_with_parent", "in_words"]
 
@@ -33,6 +35,8 @@ module, name = sys.argv[1].split(":")
 getattr(import_module(module), name)(Connection(int(sys.argv[2])))
 """
 _PR_SET_PDEATHSIG = 1
+# How often a process looks whether its parent is there.
+_SECONDS = 0.2
 
 
 class Child:
@@ -80,10 +84,15 @@ class Child:
         """Send a signal; one that has ended needs none."""
         self._popen.send_signal(number)
 
-    def end(self, patience: float = 0) -> int:
-        """Wait a moment for its end, then end it; gives its exit code."""
+    def wait(self, seconds: float) -> int | None:
+        """Wait a moment for its end; gives its exit code, ``None`` if it still runs."""
         with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(patience)
+            self._popen.wait(seconds)
+        return self._popen.returncode
+
+    def end(self, patience: float = 0) -> int:
+        """Wait a moment for its end, then end it, with whatever it has started; gives its exit code."""
+        self.wait(patience)
         self._finalizer()
         return self._popen.returncode
 
@@ -95,6 +104,9 @@ def _paths() -> Sequence[str]:
 
 def _end(popen: subprocess.Popen[bytes], connection: Pipe, owner: int) -> None:
     if os.getpid() == owner:
+        # All of its group: whatever it has started itself would outlive it, and keep the connection open.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(popen.pid, signal.SIGKILL)
         popen.kill()
         popen.wait()
     else:
@@ -102,10 +114,22 @@ def _end(popen: subprocess.Popen[bytes], connection: Pipe, owner: int) -> None:
     connection.close()
 
 
-def end_with_parent() -> None:
-    """Have the system end this process with its parent, even where it can't notice by itself."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def end_with_parent(*, thread: bool = True) -> None:
+    """Have this process end with its parent, even where a fork of that keeps the connection open.
+
+    The system does that by itself, also where this process hangs; but what it calls the parent is the thread that
+    started it. Where that may end before, ``thread=False`` leaves it to a look now and then.
+    """
+    if thread:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch(parent: int) -> NoReturn:
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)
+    os._exit(1)
 
 
 def in_words(code: int) -> str:

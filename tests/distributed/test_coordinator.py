@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from seekset.inference import GPUProcessCoordinator
 def tell(rank, world_size, results_queue, *words):
     seen = {"rank": rank, "world_size": world_size, "words": words, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}
     results_queue.put({**seen, "pid": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]})
+    sys.stdout.write(f"rank {rank} says hello")
 
 
 def fail_on_one(rank, world_size, results_queue):

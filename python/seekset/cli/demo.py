@@ -175,7 +175,19 @@ def _show_run(proteins: Path, out: Path) -> None:
     some = out.with_suffix(".fa")
     with some.open("w") as file:
         file.writelines(f">{record.id}\n{record.sequence}\n" for record in islice(_open(proteins).values(), _EMBEDDED))
-    words = [sys.executable, "-m", "seekset", "embed", some, "-o", out, "--devices", "cpu,cpu", "--restart", "-q"]
+    words = [
+        sys.executable,
+        "-m",
+        "seekset",
+        "embed",
+        str(some),
+        "-o",
+        str(out),
+        "--devices",
+        "cpu,cpu",
+        "--restart",
+        "-q",
+    ]
     run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603 (this very program)
     click.echo(f"   $ seekset embed {some} -o {out} --devices cpu,cpu")
     click.echo(f"   {_killed(run, out / 'events.jsonl')}")

@@ -102,7 +102,6 @@ class LiveDisplay:
         self._tally = Tally()
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, get_renderable=self._drawn, refresh_per_second=4)
-        self._live.start()
 
     def _drawn(self) -> Any:
         from rich.console import Group
@@ -115,6 +114,9 @@ class LiveDisplay:
         """Take note of an event."""
         from rich.markup import escape
 
+        # Not before there is something to show: whoever fails at the start leaves the terminal as it was.
+        if not self._live.is_started:
+            self._live.start()
         self._tally.add(event)
         if (text := shown(event)) is not None:
             # Ids and reasons are data: whatever they hold, they are shown as they are.

@@ -24,6 +24,7 @@ __all__ = ["EncoderCheck", "EncoderError", "samples"]
 # A batch in which an encoder fails may hold the one sequence that it can't take: others are tried on their own.
 _OTHERS = 4
 _MOST_OF_A_BATCH = 8
+_MOST_HUNG = 2
 
 
 class EncoderError(SeeksetError):
@@ -38,53 +39,64 @@ class EncoderCheck:
         device: The device, as the process sees it.
         environment: What makes it see that device alone.
         log: Where its output goes.
-        patience: How many seconds an answer may take.
+        patience: How many seconds loading may take.
+        batch_patience: How many seconds a batch may take.
     """
 
     def __init__(
-        self, options: EncoderOptions, device: str, environment: Mapping[str, str], log: Path, patience: float
+        self,
+        options: EncoderOptions,
+        device: str,
+        environment: Mapping[str, str],
+        log: Path,
+        patience: float,
+        batch_patience: float,
     ) -> None:
         self._options, self._device, self._environment = options, device, dict(environment)
-        self._log, self._patience = log, patience
+        self._log, self._patience, self._batch_patience = log, patience, batch_patience
         self._child: Child | None = None
 
     def facts(self) -> dict[str, Any]:
         """What the encoder wants; an ``EncoderError`` if it can't be loaded."""
         log = self._log
         self._child = Child("seekset.inference.checking:check", environment=self._environment, log=log)
-        how, found = self._asked((self._options, self._device), "loading it")
-        if how == "error":
+        how, found = self._asked((self._options, self._device), "loading it", self._patience)
+        if how != "facts":
             self.close()
             raise EncoderError(f"{self._options.model}: the encoder can't be loaded: {found}")
         return dict(found)
 
     def try_out(self, job: Job) -> None:
         """Encode a few sequences; an ``EncoderError`` if that works with none of them."""
-        faults = []
+        faults: list[str] = []
+        hung = 0
         for sample in samples(job.pieces):
             if self._child is None:
                 self.facts()
-            how, found = self._asked((job, sample), "encoding a batch")
+            how, found = self._asked((job, sample), "encoding a batch", self._batch_patience)
             if how == "width":
                 return
             faults.append(found)
+            # One sequence that hangs may be among the first, and be tried alone; whoever hangs once more always does.
+            hung += how == "hung"
+            if hung > _MOST_HUNG:
+                break
         raise EncoderError(f"{self._options.model}: the encoder failed in a first trial: {faults[0]}")
 
-    def _asked(self, question: Any, what: str) -> tuple[str, Any]:
+    def _asked(self, question: Any, what: str, patience: float) -> tuple[str, Any]:
         child = self._child
         if child is None:
             raise ValueError("there is no process to ask")
         try:
             child.connection.send(question)
-            if child.connection.poll(self._patience):
+            if child.connection.poll(patience):
                 return child.connection.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            code = child.end(1)
-            fault = f"its process {in_words(code)} ({what}); see {self._log}"
+            how, fault = "error", f"its process {in_words(child.end(1))} ({what}); see {self._log}"
         else:
-            fault = f"{what} took longer than {self._patience:g} s"
+            how, fault = "hung", f"{what} took longer than {patience:g} s"
         self.close()
-        return "error", fault
+        return how, fault
 
     def close(self) -> None:
         """End the process."""

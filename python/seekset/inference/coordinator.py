@@ -163,7 +163,7 @@ def _run_worker(
     worker_args: tuple[Any, ...],
 ) -> None:
     """Run the function, with all that is printed in a log of its own; what it raises is there, too."""
-    end_with_parent()
+    end_with_parent(thread=False)
     with open(log, "ab", buffering=0) as file:  # noqa: PTH123 (a Path's open can't do without a buffer)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -176,16 +176,23 @@ def _run_worker(
         with suppress(OSError):
             results.put({"rank": rank, "status": "failed", "error": f"{type(error).__name__}: {error}"})
         raise SystemExit(1) from None
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
 
 
 @contextmanager
 def _environment_of(device: Device, threads: int) -> Iterator[None]:
     """This process's environment as a child on a device is to find it: it is copied when the child starts."""
     with _environment:
-        before = dict(os.environ)
-        os.environ.update(device.environment(threads))
+        changed = device.environment(threads)
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
         try:
             yield
         finally:
-            os.environ.clear()
-            os.environ.update(before)
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value

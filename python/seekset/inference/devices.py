@@ -45,7 +45,9 @@ class Device(NamedTuple):
         '3'
         """
         counted = dict.fromkeys(_THREADS, str(max(threads, 1)))
-        return {_VISIBLE: self.id or "", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", **counted}
+        # Numbers from the driver are in the order of the bus; whoever has set which are visible has an order of theirs.
+        order = {} if _VISIBLE in os.environ else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        return {_VISIBLE: self.id or "", **order, **counted}
 
 
 def parse_devices(wanted: str | Sequence[str | int] | None, *, count: int | None = None) -> list[Device]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -47,15 +48,21 @@ class Events:
             self._file.flush()
         except OSError as error:  # a disk that is full must not end the run before its workers are told
             _log.warning("events.jsonl: %s", error)
-        for display in self._displays:
-            display.tell(told)
+        for display in list(self._displays):
+            try:
+                display.tell(told)
+            except OSError as error:
+                # Nobody looks any more: a terminal that was closed, a pipe that ended.
+                _log.warning("what shows the run is gone: %s", error)
+                self._displays.remove(display)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         for display in self._displays:
-            display.close()
+            with suppress(OSError):
+                display.close()
         try:
             self._file.close()
         except OSError as error:
@@ -70,10 +77,31 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str) and isinstance(event.get("time"), float):
+            if isinstance(event, dict) and _is_whole(event):
                 yield event
+
+
+# What those events must have that are counted, beside their kind and time.
+_COUNTED = {
+    "run_started": ("sequences", "tokens", "done", "done_tokens"),
+    "chunk_begun": ("rank",),
+    "chunk_finished": ("rank", "sequences", "tokens"),
+    "worker_started": ("rank",),
+    "worker_died": ("rank",),
+    "worker_ended": ("rank",),
+    "worker_given_up": ("rank",),
+    "worker_hung": ("rank",),
+}
+
+
+def _is_whole(event: dict[str, Any]) -> bool:
+    kind = event.get("event")
+    numbers = _COUNTED.get(kind, ()) if isinstance(kind, str) else ()
+    return (
+        isinstance(kind, str) and type(event.get("time")) is float and all(type(event.get(n)) is int for n in numbers)
+    )
 
 
 class LogDisplay:

@@ -7,26 +7,17 @@ import shutil
 from typing import TYPE_CHECKING
 
 from seekset.errors import MismatchError
+from seekset.inference.job import Manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["claim_folder", "remove_run"]
 
-# Everything that a run writes, by name; temporary names begin with a dot.
-_OWN = frozenset(
-    {
-        "chunks",
-        "embeddings.h5",
-        "events.jsonl",
-        "failed.jsonl",
-        "index.sidx",
-        "logs",
-        "manifest.json",
-        "plan.arrow",
-        "run.lock",
-    }
-)
+# Everything that a run computes, by name; temporary names begin with a dot. Without its manifest it is no run any more,
+# so that goes first.
+_RESULTS = ("manifest.json", "embeddings.h5", "failed.jsonl", "chunks", "plan.arrow", "index.sidx")
+_BESIDE = frozenset({"events.jsonl", "logs", "run.lock"})
 
 
 def claim_folder(folder: Path, *, resume: bool, restart: bool) -> None:
@@ -42,8 +33,13 @@ def claim_folder(folder: Path, *, resume: bool, restart: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(13, "this folder can't be written to", str(folder))
-    others = sorted(path.name for path in folder.iterdir() if path.name not in _OWN and not path.name.startswith("."))
     begun = (folder / "manifest.json").exists()
+    if begun:
+        # What is called so may be somebody else's.
+        Manifest.load(folder)
+    others = sorted(
+        path.name for path in folder.iterdir() if path.name not in _BESIDE and not path.name.startswith(".")
+    )
     if others and not begun:
         raise MismatchError(f"{folder}: expected an empty folder, found {others[0]} in it; give another folder")
     if begun and not (resume or restart):
@@ -53,8 +49,8 @@ def claim_folder(folder: Path, *, resume: bool, restart: bool) -> None:
 
 
 def remove_run(folder: Path) -> None:
-    """Remove what a run has written, and nothing else; its lock stays with whoever holds it."""
-    for name in _OWN - {"run.lock"}:
+    """Remove what a run has computed, and nothing else: its lock is held, its events and logs go on."""
+    for name in _RESULTS:
         path = folder / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

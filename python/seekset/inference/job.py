@@ -16,6 +16,7 @@ from typing import Any
 from seekset.errors import FormatError, MismatchError
 from seekset.inference.checkpoint import ChunkStore
 from seekset.inference.pieces import Pieces, cut_chunks
+from seekset.inference.publishing import published
 from seekset.inference.results import Failure, Result, Span
 from seekset.plan import Plan
 from seekset.sequences import SequenceIndex
@@ -85,13 +86,8 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it, beside and renamed."""
-        path = folder / _MANIFEST
-        beside = path.with_name(f".{_MANIFEST}.{os.getpid()}.part")
-        with beside.open("w", encoding="utf-8") as file:
+        with published(folder / _MANIFEST) as part, part.open("w", encoding="utf-8") as file:
             json.dump(asdict(self), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.rename(path)
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -99,14 +95,56 @@ class Manifest:
         path = folder / _MANIFEST
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise FormatError(f"{path}: expected a manifest as JSON, found something else ({error})") from None
-        names = {one.name for one in fields(cls)}
-        if not isinstance(found, dict) or set(found) != names or not isinstance(found["rules"], dict):
-            raise FormatError(f"{path}: expected the keys {', '.join(sorted(names))}, found others")
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}: expected a manifest of a run as JSON, found something else ({error})") from None
+        _check_keys(path, "a manifest", found, {one.name: _KINDS[one.name] for one in fields(cls)})
         if found["version"] != _VERSION:
             raise FormatError(f"{path}: expected version {_VERSION}, found {found['version']!r}")
+        _check_keys(path, "encoder", found["encoder"], _ENCODER_KINDS)
+        _check_keys(path, "facts", found["facts"], _FACT_KINDS)
+        if not all(type(file) is str for file in found["files"]):
+            raise FormatError(f"{path}: files: expected a list of paths, found other things")
         return cls(**found)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "files": (list,),
+    "index": (str,),
+    "plan": (str,),
+    "rules": (dict,),
+    "encoder": (dict,),
+    "facts": (dict,),
+    "created": (str,),
+    "version": (int,),
+}
+_ENCODER_KINDS: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "arguments": (dict,),
+    "dtype": (str, type(None)),
+    "layer": (int, type(None)),
+    "per_token": (bool,),
+    "trust_remote_code": (bool,),
+    "unsafe_weights": (bool,),
+}
+_FACT_KINDS: dict[str, tuple[type, ...]] = {
+    "tokens": (str, type(None)),
+    "layout": (str,),
+    "max_length": (int, type(None)),
+    "specials": (bool,),
+    "dim": (int, type(None)),
+    "fingerprint": (str,),
+    "around": (int,),
+}
+
+
+def _check_keys(path: Path, what: str, found: Any, kinds: Mapping[str, tuple[type, ...]]) -> None:
+    """Refuse what has not exactly these keys, each with a value of one of its types."""
+    if type(found) is not dict or set(found) != set(kinds):
+        raise FormatError(f"{path}: {what}: expected the keys {', '.join(sorted(kinds))}, found others")
+    for name, allowed in kinds.items():
+        if type(found[name]) not in allowed:
+            expected = " or ".join(kind.__name__ for kind in allowed)
+            raise FormatError(f"{path}: {name}: expected {expected}, found {type(found[name]).__name__}")
 
 
 class Job:
@@ -148,17 +186,25 @@ class Job:
         named = [os.path.abspath(path) for path in index.files]  # noqa: PTH100 (a Path keeps its dots)
         created = time.strftime("%FT%T%z")
         manifest = Manifest(named, index.fingerprint, plan.digest, rules, asdict(encoder), dict(facts), created)
-        job = cls(folder, manifest)
-        job.__dict__.update(index=index, plan=plan)
-        return job
+        return cls(folder, manifest).adopt(index, plan)
+
+    def adopt(self, index: SequenceIndex, plan: Plan) -> Job:
+        """The same job with an index and a plan that are at hand, so that they are not opened again."""
+        self.__dict__.update(index=index, plan=plan)
+        return self
 
     def save_plan(self) -> None:
-        """Write the plan, which a check needs; the index is there already."""
-        self.plan.save(self.folder / _PLAN)
+        """Write the plan, unless it is there already; one that is damaged is replaced."""
+        path = self.folder / _PLAN
+        try:
+            if Plan.load(path).digest == self.plan.digest:
+                return
+        except (FileNotFoundError, FormatError):
+            path.unlink(missing_ok=True)
+        self.plan.save(path)
 
     def save(self) -> None:
         """Write the manifest: from here on, the folder is one of a run."""
-        (self.folder / _CHUNKS).mkdir(exist_ok=True)
         self.manifest.save(self.folder)
 
     @property

@@ -6,8 +6,10 @@ import fcntl
 import json
 import os
 import socket
+import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,6 +45,10 @@ class FolderLock:
         self._folder = folder
         self._path = folder / _NAME
         self._descriptor: int | None = None
+        self._own = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%FT%T%z")}
+        # When it was taken, by the clock of the folder's files; and who has taken it from us, if somebody did.
+        self.since = 0.0
+        self.lost: str | None = None
         self._ended = threading.Event()
         self._beats: threading.Thread | None = None
 
@@ -65,11 +71,18 @@ class FolderLock:
         except BlockingIOError:
             raise self._refused(held) from None
         elsewhere = held.get("host") not in (None, socket.gethostname())
-        if elsewhere and time.time() - os.fstat(descriptor).st_mtime < _STALE:
+        self.since = self._now()
+        if elsewhere and self.since - os.fstat(descriptor).st_mtime < _STALE:
             raise self._refused(held)
-        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%FT%T%z")})
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{text}\n".encode(), 0)
+        os.pwrite(descriptor, f"{json.dumps(self._own)}\n".encode(), 0)
+        if (found := _holder(descriptor)) != self._own:
+            raise self._refused(found)
+
+    def _now(self) -> float:
+        """The time by the clock that dates the folder's files, which may be another machine's."""
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".run.lock.") as file:
+            return os.fstat(file.fileno()).st_mtime
 
     def _refused(self, held: dict[str, Any]) -> FolderLockedError:
         who = f"process {held.get('pid', 'unknown')} on {held.get('host', 'an unknown host')}"
@@ -80,8 +93,13 @@ class FolderLock:
 
     def _beat(self) -> None:
         while not self._ended.wait(_BEAT):
-            if self._descriptor is not None:
-                os.utime(self._descriptor)
+            # A share that does not answer for a moment is no reason to stop; the next beat comes.
+            with suppress(OSError):
+                if self._descriptor is not None:
+                    os.utime(self._descriptor)
+                    found = _holder(self._descriptor)
+                    if found != self._own:
+                        self.lost = f"process {found.get('pid')} on {found.get('host')} has taken the folder"
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
@@ -90,7 +108,10 @@ class FolderLock:
         if self._descriptor is not None:
             # Emptied, so that another host need not wait until it is stale. It is not removed: whoever opened it
             # meanwhile would lock a file that nobody else sees.
-            os.ftruncate(self._descriptor, 0)
+            if self.lost is None:
+                os.ftruncate(self._descriptor, 0)
+            # Let go of, and not only closed: a process that was forked meanwhile has it open, too.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from seekset.errors import SeeksetError, StaleIndexError
 from seekset.inference.results import Failure, Span
 
 if TYPE_CHECKING:
@@ -15,9 +17,11 @@ __all__ = [
     "Event",
     "Fault",
     "Finished",
+    "MachineError",
     "Order",
     "Raised",
     "Ready",
+    "SetAside",
     "Start",
     "Started",
     "Stop",
@@ -25,8 +29,9 @@ __all__ = [
     "classify",
 ]
 
-Fault = Literal["encoder", "loading", "data", "room"]
-"""Whose fault an error is: the encoder's with these sequences, the encoder's at all, the data's, or the disk's."""
+Fault = Literal["encoder", "loading", "data", "room", "machine"]
+"""Whose fault an error is: the encoder's with these sequences, the encoder's at all, the data's, the disk's, which is
+full, or the machine's, which can't read sequences or save results."""
 
 
 class Start(NamedTuple):
@@ -70,6 +75,13 @@ class Begun(NamedTuple):
     rank: int
 
 
+class SetAside(NamedTuple):
+    """A sequence has no vector."""
+
+    rank: int
+    failure: Failure
+
+
 class Finished(NamedTuple):
     """A span, or its start, is saved."""
 
@@ -77,7 +89,6 @@ class Finished(NamedTuple):
     span: Span
     sequences: int
     tokens: int
-    failures: list[Failure]
 
 
 class Raised(NamedTuple):
@@ -90,26 +101,37 @@ class Raised(NamedTuple):
 
 
 class Died(NamedTuple):
-    """The worker is gone. Its exit code, or how else it ended; ``innocent`` if its span can't have been the cause."""
+    """The worker is gone, and how it ended; ``innocent`` if its span can't have been the cause.
+
+    With ``lost``, it was not even the worker's process that ended, but what it ran in.
+    """
 
     rank: int
     how: str
     innocent: bool
+    lost: bool = False
 
 
-Event: TypeAlias = Started | Ready | Begun | Finished | Raised | Died
+Event: TypeAlias = Started | Ready | Begun | SetAside | Finished | Raised | Died
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class MachineError(SeeksetError):
+    """Sequences can't be read, or results can't be saved; the encoder has nothing to do with it."""
 
 
 def classify(error: BaseException) -> tuple[Fault, str]:
-    """Whose fault an error is, and what it says in one line."""
-    import errno
+    """Whose fault an error is, and what it says in one short line.
 
-    from seekset.errors import StaleIndexError
-
+    >>> classify(ValueError("not this one"))
+    ('encoder', 'ValueError: not this one')
+    """
     text = " ".join(str(error).split())[:1000]
-    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    if isinstance(error, StaleIndexError):
-        return "data", text
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "room", text
-    return "encoder", reason
+    if isinstance(error, MachineError):
+        cause = error.__cause__
+        if isinstance(cause, (StaleIndexError, FileNotFoundError)):
+            return "data", text
+        return "room" if isinstance(cause, OSError) and cause.errno in _NO_ROOM else "machine", text
+    return "encoder", f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Pieces", "Slice", "cut_chunks"]
 
 # There are as many chunks as let devices of different speed end together, whatever their number: it may change.
-_CHUNKS = 64
+_CHUNKS = 1024
 # A chunk is what a crash loses at most, and what a result is held in memory for.
 _MOST_TOKENS = 1 << 20
 _MOST_TOKENS_BY_TOKEN = 1 << 16

@@ -6,8 +6,9 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Protocol
 
-from seekset.errors import MismatchError, SeeksetWarning, StaleIndexError
+from seekset.errors import FormatError, MismatchError, SeeksetWarning, StaleIndexError
 from seekset.files import find_fastas
+from seekset.inference.folder import remove_run
 from seekset.inference.job import Job, Manifest
 from seekset.sequences import SequenceIndex
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from seekset.inference.request import Request
 
 __all__ = ["Check", "prepare"]
+
+# Where an index is made before it is known to be the right one.
+_BESIDE = ".index.sidx"
 
 
 class Check(Protocol):
@@ -35,31 +39,66 @@ class Check(Protocol):
 def prepare(request: Request, check: Check) -> Job:
     """The job of a request. One that is resumed must be the one that was begun, or what differs is told.
 
-    The encoder is asked before anything is computed, and tried out only if something is left to compute.
+    The encoder is asked before anything is computed or, with ``restart``, removed; it is tried out only if something is
+    left to compute.
     """
-    begun = Manifest.load(request.folder) if (request.folder / "manifest.json").exists() else None
-    index = _new_index(request) if begun is None else _same_index(request, begun)
-    if not len(index):
-        raise MismatchError(f"{_named(index)}: there are no sequences, so that there is nothing to compute")
-    # An encoder that was not named again is the one of the run; its answers don't change while nothing is to be done.
-    if begun is not None and (job := _finished(request, begun)) is not None:
-        return job
     try:
-        job = _planned(request, index, check.facts())
-        if begun is None:
-            job.save_plan()
-        else:
-            _refuse_another(request.folder, begun, job.manifest)
-            job = Job(request.folder, begun)
-        check.try_out(job)
+        begun = _begun(request)
+        return _new(request, check) if begun is None else _resumed(request, begun, check)
     finally:
         check.close()
-    if begun is None:
-        if cut := job.plan.truncated:
-            message = f"{cut} of {len(index)} sequences are longer than {job.plan.max_length} residues and are cut"
-            warnings.warn(message, SeeksetWarning, stacklevel=2)
+
+
+def _begun(request: Request) -> Manifest | None:
+    there = (request.folder / "manifest.json").exists() and not request.restart
+    return Manifest.load(request.folder) if there else None
+
+
+def _new(request: Request, check: Check) -> Job:
+    beside = request.folder / _BESIDE
+    try:
+        index = SequenceIndex.create(find_fastas(request.files), beside)
+        _refuse_nothing(index)
+        facts = check.facts()
+        job = _planned(request, index, facts)
+        # Everything that can be seen to be wrong was looked at: only now an earlier run's results go.
+        if request.restart:
+            remove_run(request.folder)
+        # The manifest first: by it, the folder's files are known as a run's.
         job.save()
+        beside.replace(request.folder / "index.sidx")
+    finally:
+        beside.unlink(missing_ok=True)
+    job = Job.open(request.folder).adopt(SequenceIndex.load(request.folder / "index.sidx"), job.plan)
+    try:
+        job.save_plan()
+        check.try_out(job)
+    except BaseException:
+        remove_run(request.folder)
+        raise
+    if cut := job.plan.truncated:
+        message = f"{cut} of {job.plan.sequences} sequences are longer than {job.plan.max_length} residues and are cut"
+        warnings.warn(message, SeeksetWarning, stacklevel=2)
     return job
+
+
+def _resumed(request: Request, begun: Manifest, check: Check) -> Job:
+    index = _same_index(request, begun)
+    # As far as that can be told without the encoder: while nothing is left to compute, it need not be loaded.
+    job = _planned(request, index, begun.facts)
+    _refuse_another(request.folder, begun, job.manifest)
+    job = Job(request.folder, begun).adopt(index, job.plan)
+    job.save_plan()
+    if not job.store.survey(tidy=False).missing(job.chunks):
+        return job
+    _refuse_another(request.folder, begun, _planned(request, index, check.facts()).manifest)
+    check.try_out(job)
+    return job
+
+
+def _refuse_nothing(index: SequenceIndex) -> None:
+    if not len(index):
+        raise MismatchError(f"{_named(index)}: there are no sequences, so that there is nothing to compute")
 
 
 def _planned(request: Request, index: SequenceIndex, facts: dict[str, Any]) -> Job:
@@ -74,24 +113,12 @@ def _planned(request: Request, index: SequenceIndex, facts: dict[str, Any]) -> J
     )
 
 
-def _finished(request: Request, begun: Manifest) -> Job | None:
-    """The job, if all of it is done: then the encoder need not be loaded to see whether it is the same."""
-    planned = _planned(request, Job(request.folder, begun).index, begun.facts)
-    _refuse_another(request.folder, begun, planned.manifest)
-    job = Job(request.folder, begun)
-    return None if job.store.survey(tidy=False).missing(job.chunks) else job
-
-
 def _refuse_another(folder: Path, begun: Manifest, wanted: Manifest) -> None:
     if differences := begun.differences(wanted):
         raise MismatchError(
             f"{folder}: it holds the results of another run, which can't go on with this: {'; '.join(differences)}. "
             "Give what was given then, another folder, or --restart to remove them and start over"
         )
-
-
-def _new_index(request: Request) -> SequenceIndex:
-    return SequenceIndex.create(find_fastas(request.files), request.folder / "index.sidx")
 
 
 def _same_index(request: Request, begun: Manifest) -> SequenceIndex:
@@ -103,9 +130,9 @@ def _same_index(request: Request, begun: Manifest) -> SequenceIndex:
         index.check_files()
         if _absolute(index.files) == _absolute(files) and index.fingerprint == begun.index:
             return index
-    except (FileNotFoundError, StaleIndexError):
-        pass
-    beside = request.folder / ".index.sidx"
+    except (FileNotFoundError, FormatError, StaleIndexError):
+        pass  # damaged, or of files that are elsewhere now: made anew and compared
+    beside = request.folder / _BESIDE
     beside.unlink(missing_ok=True)
     try:
         index = SequenceIndex.create(files, beside)
@@ -115,6 +142,7 @@ def _same_index(request: Request, begun: Manifest) -> SequenceIndex:
                 f"{_named(index)} are not those it began with (fingerprint {begun.index}, now {index.fingerprint}). "
                 "Give the files that were given then, another folder, or --restart to remove them and start over"
             )
+        path.unlink(missing_ok=True)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

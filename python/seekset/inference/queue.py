@@ -23,17 +23,26 @@ class Verdict(Enum):
     SET_ASIDE = "it is one sequence, which is set aside"
 
 
+# A span that so often came back from workers that something outside ended is left for last: it may be what ended them.
+_SUSPICIOUS = 2
+
+
 @dataclass(slots=True)
-class _Lease:
+class _Item:
+    """A span, how often it failed, who failed last, and how often it came back without blame."""
+
     span: Span
-    failures: int
+    failures: int = 0
+    failed_by: int | None = None
+    returns: int = 0
 
 
 class WorkQueue:
     """Spans that wait, are leased to ranks, or are done.
 
-    The largest comes first, so that devices of different speed end together. A span that fails is tried once more; if
-    it fails again, its halves are, and theirs, down to the sequence. What is returned without blame is as it was.
+    The largest comes first, so that devices of different speed end together. A span that fails is tried once more, by
+    another rank if there is one, whose machine may be in a better state; if it fails again, its halves are tried, and
+    theirs, down to the sequence. What is returned without blame is as it was, and comes last if that happens again.
 
     Args:
         spans: What is to be done.
@@ -54,64 +63,79 @@ class WorkQueue:
     def __init__(self, spans: Iterable[Span], *, weigh: Callable[[Span], int], world_size: int | None = None) -> None:
         self._weigh = weigh
         self._shares = world_size
-        self._waiting: list[list[tuple[int, Span, int]]] = [[] for _ in range(world_size or 1)]
-        self._leases: dict[int, _Lease] = {}
+        self._waiting: list[list[tuple[bool, int, Span, _Item]]] = [[] for _ in range(world_size or 1)]
+        self._leases: dict[int, _Item] = {}
         for number, span in enumerate(spans):
-            self._put(number % len(self._waiting), span, 0)
+            self._put(number % len(self._waiting), _Item(span))
 
     def __len__(self) -> int:
         """How many spans wait or are leased."""
         return sum(map(len, self._waiting)) + len(self._leases)
 
-    def _put(self, share: int, span: Span, failures: int) -> None:
-        if span.size:
-            heapq.heappush(self._waiting[share], (-self._weigh(span), span, failures))
+    def _put(self, share: int, item: _Item) -> None:
+        if item.span.size:
+            last = item.returns >= _SUSPICIOUS
+            heapq.heappush(self._waiting[share], (last, -self._weigh(item.span), item.span, item))
 
-    def _share(self, rank: int) -> int:
+    def share(self, rank: int) -> int:
+        """Which ranks take from one queue: those of the same share."""
         return 0 if self._shares is None else rank
 
-    def waits_for(self, rank: int) -> bool:
-        """Whether a span waits that a rank could take."""
-        return bool(self._waiting[self._share(rank)])
+    def waiting(self, rank: int) -> int:
+        """How many spans wait that a rank could take."""
+        return len(self._waiting[self.share(rank)])
 
     def leased(self, rank: int) -> Span | None:
         """What a rank is at."""
-        lease = self._leases.get(rank)
-        return None if lease is None else lease.span
+        item = self._leases.get(rank)
+        return None if item is None else item.span
 
-    def take(self, rank: int) -> Span | None:
-        """Lease the largest span that waits for a rank; ``None`` if none does."""
+    def take(self, rank: int, *, alone: bool = True) -> Span | None:
+        """Lease the largest span that waits for a rank; ``None`` if none does.
+
+        A rank that is not ``alone`` leaves those to others that just failed with it.
+        """
         if rank in self._leases:
             raise ValueError(f"rank {rank} has a lease already")
-        waiting = self._waiting[self._share(rank)]
-        if not waiting:
+        waiting, passed = self._waiting[self.share(rank)], []
+        taken: _Item | None = None
+        while waiting and taken is None:
+            entry = heapq.heappop(waiting)
+            if not alone and entry[-1].failed_by == rank:
+                passed.append(entry)
+            else:
+                taken = entry[-1]
+        for entry in passed:
+            heapq.heappush(waiting, entry)
+        if taken is None:
             return None
-        _, span, failures = heapq.heappop(waiting)
-        self._leases[rank] = _Lease(span, failures)
-        return span
+        self._leases[rank] = taken
+        return taken.span
 
     def finish(self, rank: int, done: Span | None = None) -> None:
         """End a lease. If only the start of its span was done, the rest waits again."""
-        lease = self._leases.pop(rank)
-        if done is not None and done.end < lease.span.end:
-            self._put(self._share(rank), Span(max(done.end, lease.span.start), lease.span.end), lease.failures)
+        item = self._leases.pop(rank)
+        if done is not None and done.end < item.span.end:
+            rest = Span(max(done.end, item.span.start), item.span.end)
+            self._put(self.share(rank), _Item(rest, item.failures, item.failed_by))
 
     def release(self, rank: int) -> None:
         """Take a lease back, if there is one, without blaming its span."""
-        if (lease := self._leases.pop(rank, None)) is not None:
-            self._put(self._share(rank), lease.span, lease.failures)
+        if (item := self._leases.pop(rank, None)) is not None:
+            item.returns += 1
+            self._put(self.share(rank), item)
 
     def blame(self, rank: int) -> Verdict:
         """Take a lease back because its span failed; one that is set aside is done."""
-        lease = self._leases.pop(rank)
-        share = self._share(rank)
-        if lease.failures == 0:
-            self._put(share, lease.span, 1)
+        item = self._leases.pop(rank)
+        share = self.share(rank)
+        if item.failures == 0:
+            self._put(share, _Item(item.span, 1, None if self._shares else rank))
             return Verdict.AGAIN
-        if lease.span.size == 1:
+        if item.span.size == 1:
             return Verdict.SET_ASIDE
-        for half in lease.span.halves():
-            self._put(share, half, lease.failures)
+        for half in item.span.halves():
+            self._put(share, _Item(half, item.failures))
         return Verdict.NARROWED
 
     def hand_over(self, rank: int, others: list[int]) -> None:
@@ -119,5 +143,5 @@ class WorkQueue:
         if self._shares is None or not others:
             return
         left, self._waiting[rank] = self._waiting[rank], []
-        for number, (_, span, failures) in enumerate(sorted(left)):
-            self._put(others[number % len(others)], span, failures)
+        for number, (*_, item) in enumerate(sorted(left, key=lambda entry: entry[:3])):
+            self._put(others[number % len(others)], item)

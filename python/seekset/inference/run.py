@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import parse_devices
 from seekset.inference.events import Events, LogDisplay
-from seekset.inference.folder import claim_folder, remove_run
+from seekset.inference.folder import claim_folder
 from seekset.inference.lock import FolderLock
 from seekset.inference.preparing import prepare
 from seekset.inference.publishing import published
@@ -108,10 +109,10 @@ def run_multi_gpu_inference(
         raise KeyboardInterrupt
     if summary.exit_code == 128 + signal.SIGTERM:
         raise SystemExit(summary.exit_code)
-    if summary.output is None:
+    if summary.output is None and summary.leads:
         said = f"{request.folder}: {summary.reason or 'not everything was computed'}; it can be resumed"
         raise TimeoutError(said) if end is not None and time.monotonic() > end else RunIncompleteError(said)
-    return summary.output, summary.given_up
+    return summary.output or request.folder / OUTPUT, summary.given_up
 
 
 def embed(
@@ -122,16 +123,31 @@ def embed(
         from seekset.inference.backends.torchrun import embed_as_rank
 
         return embed_as_rank(request, displays)
-    claim_folder(request.folder, resume=request.resume, restart=request.restart)
-    with FolderLock(request.folder), StopSignals() as signals:
-        if request.restart:
-            remove_run(request.folder)
-        devices = parse_devices(request.devices, count=request.world_size)
+    with claimed(request) as lock, StopSignals() as signals:
+        devices = _devices(request)
         with opened_events(request.folder, displays) as events:
             job = prepare(request, _check(request, devices[0]))
-            survey = begin_run(job, events)
-            outcome = _supervised(request, job, survey, devices, events, lambda: stop() or signals.reason)
+            survey = begin_run(job, events, lock)
+            with signals.gently():
+                ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
+                outcome = _supervised(request, job, survey, devices, events, ended)
             return finish_run(request, job, outcome, events, signals.exit_code)
+
+
+@contextmanager
+def claimed(request: Request) -> Iterator[FolderLock]:
+    """The folder of a request, looked at and locked."""
+    claim_folder(request.folder, resume=request.resume, restart=request.restart)
+    with FolderLock(request.folder) as lock:
+        yield lock
+
+
+def _devices(request: Request) -> list[Device]:
+    if request.backend == "ray":
+        from seekset.inference.backends.ray import cluster_devices
+
+        return cluster_devices(request.devices, request.world_size, request.address)
+    return parse_devices(request.devices, count=request.world_size)
 
 
 def opened_events(folder: Path, displays: Sequence[Display]) -> Events:
@@ -141,17 +157,17 @@ def opened_events(folder: Path, displays: Sequence[Display]) -> Events:
 
 def _check(request: Request, device: Device) -> Check:
     log = request.folder / "logs" / "check.log"
-    patience = request.policy.load_timeout
+    patience = (request.policy.load_timeout, request.policy.batch_timeout)
     if request.backend == "ray":
         from seekset.inference.backends.ray import RayCheck
 
-        return RayCheck(request.encoder, device, log, patience, request.address)
-    return EncoderCheck(request.encoder, device.inside, device.environment(threads_each(1)), log, patience)
+        return RayCheck(request.encoder, device, log, *patience, request.address)
+    return EncoderCheck(request.encoder, device.inside, device.environment(threads_each(1)), log, *patience)
 
 
-def begin_run(job: Job, events: Events) -> Survey:
-    """Look at what is there already, and say so."""
-    survey = job.store.survey()
+def begin_run(job: Job, events: Events, lock: FolderLock) -> Survey:
+    """Look at what is there already, and say so; what writers of earlier runs left half written goes."""
+    survey = job.store.survey(begun=lock.since)
     for path, reason in survey.damaged:
         events.tell("chunk_damaged", path=path.name, reason=reason)
     done = int(survey.done(len(job.pieces)).sum())
@@ -195,8 +211,8 @@ def finish_run(request: Request, job: Job, outcome: Outcome, events: Events, cod
     done = int(survey.done(len(job.pieces)).sum())
     summary = Summary(None, len(job.pieces), done, len(survey.failures), outcome.given_up, _reason(outcome), code or 1)
     output = None
+    write_failures(job, survey)
     if outcome.complete:
-        write_failures(job, survey)
         try:
             output = write_embeddings(
                 job.store,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, StaleIndexError
 from seekset.gathering import gather_batch
 from seekset.inference.encoders import as_array, describe, is_out_of_memory, load_encoder, unfinite_rows
+from seekset.inference.messages import MachineError
 from seekset.inference.results import Failure, Result, Span
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ class Runner:
             if stop():
                 break
         result = _joined(Span(span.start, end), parts)
-        self._job.store.write(result)
+        with _machine("results can't be saved"):
+            self._job.store.write(result)
         return Done(result.span, len(result), tokens, result.failures)
 
     def try_out(self, piece: Slice) -> int:
@@ -119,7 +122,8 @@ class Runner:
             yield from self._encoded(half)
 
     def _vectors(self, piece: Slice) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        batch = self._batch(piece)
+        with _machine("sequences can't be read"):
+            batch = self._batch(piece)
         counts = piece.batch.lengths if self._per_token else None
         return as_array(self._encoder(batch), batch, self._facts, per_token=self._per_token), counts
 
@@ -153,6 +157,15 @@ class Runner:
     def _failure(self, piece: Slice, at: int, reason: str) -> Failure:
         row = int(piece.batch.rows[at])
         return Failure(piece.span.start + at, row, self._job.index.ids([row])[0], reason)
+
+
+@contextmanager
+def _machine(what: str) -> Iterator[None]:
+    """Tell what the machine, or what is on its disks, does from what the encoder does."""
+    try:
+        yield
+    except (OSError, StaleIndexError) as error:
+        raise MachineError(f"{what}: {error}") from error
 
 
 def manifest_facts(facts: EncoderFacts) -> dict[str, Any]:

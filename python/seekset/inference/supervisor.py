@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from seekset.errors import MismatchError
-from seekset.inference.messages import Begun, Died, Finished, Raised, Ready, Started
+from seekset.inference.messages import Begun, Died, Finished, Raised, Ready, SetAside, Started
 from seekset.inference.queue import Verdict
 
 if TYPE_CHECKING:
@@ -192,20 +192,20 @@ class Supervisor:
         if self._stopped is not None:
             return
         now = self._clock()
-        # No more than there is work for: the others would load an encoder for nothing.
-        wanted = len(self._queue) - len(self._in(State.STARTING, State.IDLE, State.BUSY))
         for rank in self._in(State.WAITING):
-            worker = self._workers[rank]
-            if wanted > 0 and worker.since <= now and self._queue.waits_for(rank):
+            worker, share = self._workers[rank], self._queue.share(rank)
+            # No more than there is work for: the others would load an encoder for nothing.
+            free = [other for other in self._in(State.STARTING, State.IDLE) if self._queue.share(other) == share]
+            if worker.since <= now and self._queue.waiting(rank) > len(free):
                 worker.become(State.STARTING, now)
                 self._crew.start(rank)
-                wanted -= 1
 
     def _assign_spans(self) -> None:
         if self._stopped is not None:
             return
         for rank in self._in(State.IDLE):
-            if (span := self._queue.take(rank)) is not None:
+            others = set(self._in(State.WAITING, State.STARTING, State.IDLE, State.BUSY)) - {rank}
+            if (span := self._queue.take(rank, alone=not others)) is not None:
                 self._workers[rank].become(State.BUSY, self._clock())
                 self._events.tell("chunk_begun", rank=rank, start=span.start, end=span.end)
                 self._crew.assign(rank, span)
@@ -231,27 +231,31 @@ class Supervisor:
     # --- what is heard --------------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
-        worker, now = self._workers[event.rank], self._clock()
-        stopping = worker.state is State.STOPPING
         match event:
             case Started():
                 self._events.tell("worker_started", rank=event.rank, device=event.device, pid=event.pid)
             case Ready():
-                if not stopping:
-                    worker.become(State.IDLE, now)
+                self._free(event.rank)
             case Begun():
-                worker.since = now
+                self._workers[event.rank].since = self._clock()
+            case SetAside():
+                self._events.tell("sequence_failed", **event.failure._asdict())
             case Finished():
                 self._finished(event)
-                if not stopping:
-                    worker.become(State.IDLE, now)
+                self._free(event.rank)
             case Raised():
                 self._raised(event)
                 # One that can't go on says so, and dies.
-                if not stopping and not event.ends:
-                    worker.become(State.IDLE, now)
+                if not event.ends:
+                    self._free(event.rank)
             case Died():
                 self._died(event)
+
+    def _free(self, rank: int) -> None:
+        """Have a worker wait for the next span; not one that is to end, or was hung and has just been ended."""
+        worker = self._workers[rank]
+        if worker.state is not State.STOPPING and not worker.hung:
+            worker.become(State.IDLE, self._clock())
 
     def _finished(self, event: Finished) -> None:
         self._workers[event.rank].deaths = 0
@@ -264,8 +268,6 @@ class Supervisor:
             sequences=event.sequences,
             tokens=event.tokens,
         )
-        for failure in event.failures:
-            self._events.tell("sequence_failed", **failure._asdict())
 
     def _raised(self, event: Raised) -> None:
         self._events.tell("worker_raised", rank=event.rank, fault=event.fault, reason=event.reason)
@@ -275,6 +277,8 @@ class Supervisor:
             self._queue.release(event.rank)
         elif event.fault == "encoder":
             self._blame(event.rank, event.reason)
+        else:
+            self._queue.release(event.rank)
 
     def _died(self, event: Died) -> None:
         worker, now = self._workers[event.rank], self._clock()
@@ -288,6 +292,11 @@ class Supervisor:
         worker.hung = False
         if stopping:
             worker.become(State.ENDED, now)
+            return
+        if event.lost:
+            # Whoever runs the machines finds another place for it, which takes its time.
+            worker.become(State.WAITING, now)
+            worker.since = now + self._policy.longest_backoff / 10
             return
         worker.deaths += 1
         if worker.deaths > self._policy.most_deaths:

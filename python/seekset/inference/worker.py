@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seekset.child import end_with_parent
 from seekset.errors import SeeksetError
 from seekset.inference.job import Job
-from seekset.inference.messages import Begun, Finished, Raised, Ready, Start, Stop, Work, classify
+from seekset.inference.messages import Begun, Finished, Raised, Ready, SetAside, Start, Stop, Work, classify
 from seekset.inference.runner import Runner
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["work"]
 
+# An id is told of in a message and in the log; its sequence is known by its row.
+_LONGEST_ID = 1000
 # What a process that SIGTERM ended has for an exit code.
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -57,11 +59,16 @@ def _run(connection: Pipe, runner: Runner, rank: int, span: Span, inbox: _Inbox)
 
     answer: Any
     try:
-        answer = Finished(rank, *runner.run(span, begin=begin, stop=lambda: inbox.stopping))
+        done, sequences, tokens, failures = runner.run(span, begin=begin, stop=lambda: inbox.stopping)
+        # One by one: a message that does not fit into the connection could be left half said.
+        for failure in failures:
+            connection.send(SetAside(rank, failure._replace(sequence_id=failure.sequence_id[:_LONGEST_ID])))
+        answer = Finished(rank, done, sequences, tokens)
     except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
         if not isinstance(error, SeeksetError):
             traceback.print_exc()
-        answer = Raised(rank, *classify(error), ends=_is_lasting(error))
+        fault, reason = classify(error)
+        answer = Raised(rank, fault, reason, ends=fault == "machine" or _is_lasting(error))
     connection.send(answer)
     if isinstance(answer, Raised) and answer.ends:
         raise SystemExit(1)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import wait
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 from seekset.child import Child, in_words
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalCrew", "threads_each"]
 
 # How long a process may take to be gone after it has closed its connection.
-_PATIENCE = 5.0
+_PATIENCE = 1.0
 # Whom these end was not ended by what it was computing.
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 128 + signal.SIGTERM)
 
@@ -53,6 +54,10 @@ class LocalCrew:
 
     def __len__(self) -> int:
         return len(self._devices)
+
+    def has(self, rank: int) -> bool:
+        """Whether a worker was started, and its end was not told yet."""
+        return rank in self._children
 
     def start(self, rank: int) -> None:
         """Start a worker, or start it again."""
@@ -100,8 +105,11 @@ class LocalCrew:
         try:
             while child.connection.poll(0):
                 events.append(child.connection.recv())
-        except (EOFError, OSError):
-            code = child.end(_PATIENCE)
+        except (EOFError, OSError, UnpicklingError):
+            code = child.wait(_PATIENCE)
+            if code is None:
+                self._killed.add(rank)
+                code = child.end()
         if code is not None:
             child.end()
             del self._children[rank]

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import SeeksetError
+from seekset.errors import MismatchError, SeeksetError
 from seekset.inference.backends.local import LocalCrew, threads_each
-from seekset.inference.checking import EncoderCheck
+from seekset.inference.checking import EncoderCheck, EncoderError
 from seekset.inference.devices import Device
 from seekset.inference.messages import Died
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from seekset.inference.messages import Event
     from seekset.inference.results import Span
 
-__all__ = ["RayCheck", "RayCrew", "connect"]
+__all__ = ["RayCheck", "RayCrew", "cluster_devices", "connect"]
 
 # How long an actor listens to its worker before it answers, if that says nothing.
 _LISTEN = 0.2
+# How long Ray may take to find a place for an actor.
+_PLACING = 300.0
 
 
 def connect(address: str | None) -> ModuleType:
@@ -50,6 +52,21 @@ def connect(address: str | None) -> ModuleType:
     return ray  # type: ignore[no-any-return]
 
 
+def cluster_devices(wanted: str | tuple[str, ...] | None, count: int | None, address: str | None) -> list[Device]:
+    """What each worker needs: a GPU for each of the cluster's, else one processor, unless said otherwise.
+
+    Which GPU that is, Ray decides: ``0,1`` asks for two.
+    """
+    if wanted is None:
+        gpus = int(connect(address).cluster_resources().get("GPU", 0))
+        return [Device("cuda" if gpus else "cpu")] * (count or gpus or 1)
+    words = [word.strip() for word in (wanted.split(",") if isinstance(wanted, str) else wanted)]
+    devices = [Device("cpu" if word == "cpu" else "cuda") for word in words if word]
+    if not devices or (count is not None and count != len(devices)):
+        raise MismatchError(f"expected devices such as cpu,cpu or cuda,cuda, one for each worker, found {wanted!r}")
+    return devices
+
+
 class RayCrew:
     """An actor for each device of a cluster.
 
@@ -64,9 +81,11 @@ class RayCrew:
         self._ray = connect(address)
         self._folder, self._devices, self._logs = folder.absolute(), devices, logs.absolute()
         self._actors: dict[int, Any] = {}
-        self._polls: dict[int, Any] = {}
-        # Those whose worker runs, or is about to.
-        self._running: set[int] = set()
+        # By rank, while its worker runs or is about to: what it was asked last. First, that is to start one.
+        self._asked: dict[int, Any] = {}
+        self._news: list[Event] = []
+        # Those whose actor has answered: it is somewhere.
+        self._placed: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._devices)
@@ -75,8 +94,7 @@ class RayCrew:
         """Start a worker, or start it again."""
         if rank not in self._actors:
             self._actors[rank] = self._hired(rank)
-        self._running.add(rank)
-        self._actors[rank].start.remote()
+        self._asked[rank] = self._actors[rank].start.remote()
 
     def _hired(self, rank: int) -> Any:
         device = self._devices[rank]
@@ -97,32 +115,42 @@ class RayCrew:
         self._actors[rank].stop.remote()
 
     def kill(self, rank: int) -> None:
-        """End a worker at once."""
-        self._actors[rank].kill.remote()
+        """End a worker at once, with its actor if that has found no place yet."""
+        if rank in self._placed:
+            self._actors[rank].kill.remote()
+        elif rank in self._actors:
+            self._ray.kill(self._actors.pop(rank), no_restart=True)
+            self._asked.pop(rank, None)
+            self._news.append(Died(rank, "found no place in the cluster", innocent=True))
 
     def poll(self, seconds: float) -> list[Event]:
         """What workers have said."""
-        for rank in self._running - set(self._polls):
-            self._polls[rank] = self._actors[rank].poll.remote(_LISTEN)
-        by_reference = {reference: rank for rank, reference in self._polls.items()}
-        if not by_reference:
-            return []
-        ready, _ = self._ray.wait(list(by_reference), num_returns=1, timeout=seconds + _LISTEN)
-        events: list[Event] = []
+        events, self._news = self._news, []
+        ranks = {reference: rank for rank, reference in self._asked.items()}
+        if not ranks:
+            return events
+        ready, rest = self._ray.wait(list(ranks), num_returns=1, timeout=0 if events else seconds + _LISTEN)
+        if rest:
+            ready += self._ray.wait(rest, num_returns=len(rest), timeout=0)[0]
         for reference in ready:
-            rank = by_reference[reference]
-            del self._polls[rank]
-            events += self._heard(rank, reference)
+            events += self._heard(ranks[reference], reference)
         return events
 
     def _heard(self, rank: int, reference: Any) -> list[Event]:
         try:
             events: list[Event] = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            events = [Died(rank, f"could not be started: {error.cause}", innocent=True)]
         except self._ray.exceptions.RayError as error:
             # The machine, or the actor's process: its worker ended with it. Ray starts it again somewhere.
-            events = [Died(rank, f"was lost with its actor ({type(error).__name__})", innocent=True)]
+            events = [Died(rank, f"was lost with its actor ({type(error).__name__})", innocent=True, lost=True)]
+            self._placed.discard(rank)
+        else:
+            self._placed.add(rank)
         if any(isinstance(event, Died) for event in events):
-            self._running.discard(rank)
+            del self._asked[rank]
+        else:
+            self._asked[rank] = self._actors[rank].poll.remote(_LISTEN)
         return events
 
     def close(self) -> None:
@@ -130,7 +158,7 @@ class RayCrew:
         for actor in self._actors.values():
             self._ray.kill(actor, no_restart=True)
         self._actors.clear()
-        self._polls.clear()
+        self._asked.clear()
 
 
 class _Arm:
@@ -140,8 +168,9 @@ class _Arm:
         self._rank = rank
         self._crew = LocalCrew(folder, {rank: given_device(kind)}, logs, threads)
 
-    def start(self) -> None:
+    def start(self) -> list[Event]:
         self._crew.start(self._rank)
+        return []
 
     def assign(self, span: Span) -> None:
         self._crew.assign(self._rank, span)
@@ -153,6 +182,9 @@ class _Arm:
         self._crew.kill(self._rank)
 
     def poll(self, seconds: float) -> list[Event]:
+        if not self._crew.has(self._rank):
+            # Ray has started the actor again, and nobody knew.
+            return [Died(self._rank, "was lost with its actor", innocent=True, lost=True)]
         return self._crew.poll(seconds)
 
 
@@ -167,40 +199,56 @@ class RayCheck:
     """An :class:`EncoderCheck` on the cluster, where the device is."""
 
     def __init__(
-        self, options: EncoderOptions, device: Device, log: Path, patience: float, address: str | None
+        self,
+        options: EncoderOptions,
+        device: Device,
+        log: Path,
+        patience: float,
+        batch_patience: float,
+        address: str | None,
     ) -> None:
-        self._ray = connect(address)
-        needs = {"num_gpus": 1} if device.kind == "cuda" else {"num_cpus": 1}
-        self._actor = (
-            self._ray.remote(_CheckArm).options(**needs).remote(options, device.kind, log.absolute(), patience)
-        )
+        self._options, self._device, self._log, self._address = options, device, log.absolute(), address
+        self._patience, self._batch_patience = patience, batch_patience
+        self._actor: Any = None
 
     def facts(self) -> dict[str, Any]:
         """What the encoder wants."""
-        return self._got(self._actor.facts.remote())  # type: ignore[no-any-return]
+        needs = {"num_gpus": 1} if self._device.kind == "cuda" else {"num_cpus": 1}
+        arguments = (self._options, self._device.kind, self._log, self._patience, self._batch_patience)
+        self._actor = connect(self._address).remote(_CheckArm).options(**needs).remote(*arguments)
+        return self._got(self._actor.facts.remote(), self._patience)  # type: ignore[no-any-return]
 
     def try_out(self, job: Job) -> None:
         """Encode a few sequences."""
-        self._got(self._actor.try_out.remote(job))
+        # A few batches, and some of them in a process that has to load the encoder again.
+        self._got(self._actor.try_out.remote(job), 4 * (self._patience + self._batch_patience))
 
-    def _got(self, reference: Any) -> Any:
+    def _got(self, reference: Any, seconds: float) -> Any:
+        ray = connect(self._address)
         try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
+            return ray.get(reference, timeout=seconds + _PLACING)
+        except ray.exceptions.GetTimeoutError:
+            raise EncoderError(
+                f"{self._options.model}: no machine of the cluster has answered in time; has it room for a worker?"
+            ) from None
+        except ray.exceptions.RayTaskError as error:
             cause = getattr(error, "cause", None)
             raise cause if isinstance(cause, SeeksetError) else error from None
 
     def close(self) -> None:
         """End the process."""
-        self._ray.kill(self._actor)
+        if self._actor is not None:
+            connect(self._address).kill(self._actor)
+            self._actor = None
 
 
 class _CheckArm:
     """The actor of a check."""
 
-    def __init__(self, options: EncoderOptions, kind: str, log: Path, patience: float) -> None:
+    def __init__(self, options: EncoderOptions, kind: str, log: Path, patience: float, batch_patience: float) -> None:
         device = given_device(kind)
-        self._check = EncoderCheck(options, device.inside, device.environment(threads_each(1)), log, patience)
+        environment = device.environment(threads_each(1))
+        self._check = EncoderCheck(options, device.inside, environment, log, patience, batch_patience)
 
     def facts(self) -> dict[str, Any]:
         return self._check.facts()

@@ -9,19 +9,18 @@ import fcntl
 import json
 import os
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import SeeksetError
+from seekset.errors import MismatchError, SeeksetError
 from seekset.inference.backends.local import threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import Device, find_gpus
-from seekset.inference.folder import claim_folder, remove_run
 from seekset.inference.job import Job
-from seekset.inference.lock import FolderLock
 from seekset.inference.messages import classify
 from seekset.inference.preparing import prepare
 from seekset.inference.queue import Verdict, WorkQueue
@@ -39,8 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["embed_as_rank"]
 
-# Ranks wait for the slowest of them; torchrun ends them all if one dies.
-_PATIENCE = timedelta(days=30)
+# How long ranks may take to find each other, and how often they look for what another says.
+_PATIENCE = timedelta(hours=1)
+_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,11 @@ class _Rank:
 
     def device(self, request: Request) -> Device:
         """The device of this rank: its own GPU where there are some, unless the processor is asked for."""
+        if request.devices not in (None, "cpu", "cuda", ("cpu",), ("cuda",)):
+            raise MismatchError(
+                "under torchrun, each rank has the GPU of its number: devices is cpu, or not given, "
+                f"not {request.devices}"
+            )
         gpus = [] if request.devices is not None and "cpu" in request.devices else find_gpus()
         return Device("cuda", gpus[self.local % len(gpus)]) if gpus else Device("cpu")
 
@@ -79,8 +84,12 @@ class _Rank:
     def say(self, name: str, what: Any) -> None:
         self.store.set(name, json.dumps(what))
 
-    def hear(self, name: str) -> Any:
-        self.store.wait([name], _PATIENCE)
+    def hear(self, name: str, signals: StopSignals) -> Any:
+        """What another rank says, waited for in small steps: nothing else is heard while the store waits."""
+        while not self.store.check([name]):
+            if signals.reason is not None:
+                return signals.reason
+            time.sleep(_SECONDS)
         return json.loads(self.store.get(name))
 
     def tickets(self, spans: list[Span], schedule: str) -> Iterator[Span]:
@@ -99,24 +108,21 @@ def embed_as_rank(request: Request, displays: Sequence[Display]) -> Summary:
 
 
 def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summary:
-    from seekset.inference.run import begin_run, finish_run, opened_events
+    from seekset.inference.run import begin_run, claimed, finish_run, opened_events
 
     try:
-        claim_folder(request.folder, resume=request.resume, restart=request.restart)
-        with FolderLock(request.folder), StopSignals() as signals:
-            if request.restart:
-                remove_run(request.folder)
-            with opened_events(request.folder, displays) as events:
-                job = prepare(request, _check(request, place))
-                missing = begin_run(job, events).missing(job.chunks)
-                # The largest first, as the queue of a coordinator has them.
-                missing.sort(key=job.pieces.tokens, reverse=True)
-                place.say("spans", {"spans": missing})
+        with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
+            job = prepare(request, _check(request, place))
+            missing = begin_run(job, events, lock).missing(job.chunks)
+            # The largest first, as the queue of a coordinator has them.
+            missing.sort(key=job.pieces.tokens, reverse=True)
+            place.say("spans", {"spans": missing})
+            with signals.gently():
                 outcome = _work(request, job, missing, place, events, signals)
-                stopped = [place.hear(f"done/{rank}") for rank in range(1, place.size)]
-                outcome.stopped = outcome.stopped or next(filter(None, stopped), None)
-                outcome.complete = job.store.survey().is_complete(job.chunks)
-                return finish_run(request, job, outcome, events, signals.exit_code)
+                for rank in range(1, place.size):
+                    outcome.stopped = outcome.stopped or place.hear(f"done/{rank}", signals)
+            outcome.complete = job.store.survey().is_complete(job.chunks)
+            return finish_run(request, job, outcome, events, signals.exit_code)
     except BaseException as error:
         place.say("spans", {"error": f"{type(error).__name__}: {error}"})
         raise
@@ -125,21 +131,25 @@ def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summar
 def _follow(request: Request, place: _Rank) -> Summary:
     from seekset.inference.run import Summary, opened_events
 
-    told = place.hear("spans")
-    if "error" in told:
-        raise SeeksetError(f"rank 0 could not begin the run: {told['error']}")
-    job = Job.open(request.folder)
-    with StopSignals() as signals, opened_events(request.folder, ()) as events:
-        outcome = _work(request, job, [Span(*span) for span in told["spans"]], place, events, signals)
-    place.say(f"done/{place.rank}", outcome.stopped)
-    return Summary(None, 0, 0, 0, [], outcome.stopped, signals.exit_code or 0, leads=False)
+    stopped: str | None = f"rank {place.rank} failed"
+    with StopSignals() as signals:
+        told = place.hear("spans", signals)
+        if "error" in told:
+            raise SeeksetError(f"rank 0 could not begin the run: {told['error']}")
+        spans = [Span(*span) for span in told["spans"]]
+        try:
+            with signals.gently(), opened_events(request.folder, ()) as events:
+                stopped = _work(request, Job.open(request.folder), spans, place, events, signals).stopped
+        finally:
+            place.say(f"done/{place.rank}", stopped)
+        return Summary(None, 0, 0, 0, [], stopped, signals.exit_code or 0, leads=False)
 
 
 def _check(request: Request, place: _Rank) -> EncoderCheck:
     device = place.device(request)
     log = request.folder / "logs" / "check.log"
-    environment = device.environment(threads_each(1))
-    return EncoderCheck(request.encoder, device.inside, environment, log, request.policy.load_timeout)
+    patience = (request.policy.load_timeout, request.policy.batch_timeout)
+    return EncoderCheck(request.encoder, device.inside, device.environment(threads_each(1)), log, *patience)
 
 
 def _work(request: Request, job: Job, spans: list[Span], place: _Rank, events: Events, signals: StopSignals) -> Outcome:
@@ -170,7 +180,7 @@ def _attempt(
     except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
         fault, reason = classify(error)
         events.tell("worker_raised", rank=place.rank, fault=fault, reason=reason)
-        if fault in ("data", "room"):
+        if fault in ("data", "room", "machine"):
             return reason
         if queue.blame(0) is Verdict.SET_ASIDE:
             events.tell("sequence_failed", **job.set_aside(span, reason)._asdict())
@@ -193,4 +203,6 @@ def _loading_turn() -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        # Let go of, and not only closed: what was forked while loading has it open, too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
