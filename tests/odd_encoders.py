@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import resource
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -102,6 +104,38 @@ class Unloadable:
 
     def __init__(self, device):
         raise RuntimeError("the weights are not there")
+
+
+class SlowToLoad(Sums):
+    """Takes its time."""
+
+    def __init__(self, device):
+        super().__init__(device)
+        time.sleep(60)
+
+
+class Helped(Sums):
+    """Has a process of its own, which does not end by itself."""
+
+    def __init__(self, device, pids):
+        super().__init__(device)
+        helper = subprocess.Popen(["sleep", "3600"])
+        (Path(pids) / str(helper.pid)).touch()
+
+
+class Greedy(Sums):
+    """Opens files until there is no room for another, and works all the same."""
+
+    def __call__(self, batch):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        found = super().__call__(batch)
+        if os.environ.get("SEEKSET_GREEDY") == "yes":
+            try:
+                while True:
+                    os.open("/dev/null", os.O_RDONLY)
+            except OSError:
+                pass
+        return found
 
 
 class Dying(Sums):

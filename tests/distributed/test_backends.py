@@ -155,3 +155,24 @@ def test_torchrun_outside_of_torchrun(proteins, tmp_path):
     run = embed(proteins[0], "-o", tmp_path / "out", "--backend", "torchrun")
     assert run.returncode == 1
     assert "start it with `torchrun --nproc-per-node N -m seekset embed ...`" in run.stderr
+
+
+def test_workers_that_find_no_place_in_a_cluster_are_not_waited_for(proteins, tmp_path):
+    path, sequences = proteins
+    program = (
+        "import ray; ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)\n"
+        "from seekset.inference import run_multi_gpu_inference\n"
+        "config = {'model': 'odd_encoders:Sums', 'max_tokens': 150, 'devices': 'cpu,cpu', 'backend': 'ray'}\n"
+        f"run_multi_gpu_inference({str(path)!r}, {str(tmp_path / 'out')!r}, config)\n"
+    )
+    run = begun([sys.executable, "-c", program])
+    code, _, told = ended(run)
+    assert code == 0, told
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_devices_that_torchrun_can_t_give(proteins, tmp_path):
+    words = Torchrun().command(1, proteins[0], "-o", tmp_path / "out", *SUMS)
+    code, _, told = ended(begun([*words[:-1], "2,3"]))
+    assert code != 0
+    assert "each rank has the GPU of its number" in told

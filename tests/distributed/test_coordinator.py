@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -98,6 +99,14 @@ def test_waiting_ends_with_its_time_and_terminating_ends_workers(tmp_path):
     pids = [one["pid"] for one in coordinator.collect_results()]
     coordinator.terminate_all()
     assert not any(map(is_alive, pids))
+
+
+def test_workers_outlive_the_thread_that_started_them(tmp_path):
+    with GPUProcessCoordinator(1, tmp_path, devices="cpu") as coordinator:
+        thread = threading.Thread(target=coordinator.spawn_workers, args=(sleep, (1,)))
+        thread.start()
+        thread.join()
+        assert coordinator.wait_for_completion(60) == {0: True}
 
 
 def test_terminating_ends_workers_that_ignore_it(tmp_path):

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from runs import assert_same, embed, events, expected, failed, vectors, write_fasta
+from seekset.errors import FormatError
+from seekset.inference.job import Manifest
 
 SUMS = ("--model", "odd_encoders:Sums", "-q")
 
@@ -245,11 +247,74 @@ def test_other_data_is_not_resumed(proteins, tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-@pytest.mark.parametrize("text, said", [("{", "expected a manifest"), ('{"version": 1}', "expected the keys")])
-def test_a_damaged_manifest(proteins, tmp_path, text, said):
-    assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
-    (tmp_path / "out" / "manifest.json").write_text(text)
-    assert said in refused(proteins[0], "-o", tmp_path / "out", *SUMS, "--resume")
+@pytest.fixture(scope="module")
+def finished(proteins, tmp_path_factory):
+    """The folder of a run."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    assert embed(proteins[0], "-o", out, *SUMS).returncode == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"version": 2}, "expected version 1, found 2"),
+        ({"version": True}, "version: expected int, found bool"),
+        ({"encoder": []}, "encoder: expected dict, found list"),
+        ({"encoder": {"evil": 1}}, "encoder: expected the keys"),
+        ({"facts": {}}, "facts: expected the keys"),
+        ({"files": [1]}, "files: expected a list of paths"),
+        ({"more": 1}, "expected the keys"),
+    ],
+)
+def test_a_manifest_with_other_things_in_it(finished, tmp_path, changed, said):
+    manifest = json.loads((finished / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, **changed}))
+    with pytest.raises(FormatError, match=said):
+        Manifest.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '"text"', ""])
+def test_a_manifest_that_is_none(proteins, tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    (tmp_path / "chunks").mkdir()
+    for flag in ("--resume", "--restart"):
+        assert f"{tmp_path}/manifest.json" in refused(proteins[0], "-o", tmp_path, *SUMS, flag)
+    assert (tmp_path / "chunks").exists()
+
+
+def test_a_folder_of_another_project_with_a_manifest_is_left_alone(proteins, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "access.log").write_text("theirs")
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    assert "expected the keys" in refused(proteins[0], "-o", tmp_path, *SUMS, "--restart")
+    assert (tmp_path / "logs" / "access.log").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("words", [("missing.fa",), ("{}", "--devices", "gpu"), ("{}", "--model", "no_such:thing")])
+def test_a_restart_that_cant_begin_removes_nothing(proteins, finished, words):
+    before = (finished / "embeddings.h5").read_bytes()
+    files = [word.format(proteins[0]) for word in words]
+    refused(*files, "-o", finished, "--restart", "-q")
+    assert (finished / "embeddings.h5").read_bytes() == before
+    again = embed("-o", finished, "--resume", "-q")
+    assert again.returncode == 0, again.stderr
+
+
+def test_status_passes_over_what_is_no_event(finished, tmp_path):
+    from seekset.inference.events import read_events
+
+    kept = (finished / "events.jsonl").read_text()
+    strange = [
+        '{"event": "chunk_finished", "time": 1.0}',
+        '{"event": "worker_started", "time": 1.0, "rank": [1]}',
+        '{"event": "run_started", "time": 1.0, "sequences": "many"}',
+        '{"event": ["a"], "time": 1.0}',
+        "[" * 100_000,
+        "{",
+    ]
+    (tmp_path / "events.jsonl").write_text("\n".join([*strange, kept]))
+    assert len(list(read_events(tmp_path / "events.jsonl"))) == len(kept.splitlines())
 
 
 def test_sequences_longer_than_allowed_are_cut_with_a_word_or_refused(proteins, tmp_path):
@@ -317,8 +382,10 @@ def test_status_before_the_manifest_is_there(proteins, tmp_path):
 def test_a_result_that_cant_be_written_is_told_by_status(tmp_path):
     write_fasta(tmp_path / "a.fa", 5)
     out = tmp_path / "out"
-    (out / "embeddings.h5").mkdir(parents=True)
-    assert "embeddings.h5: Is a directory" in refused(tmp_path / "a.fa", "-o", out, *SUMS)
+    assert embed(tmp_path / "a.fa", "-o", out, *SUMS).returncode == 0
+    (out / "embeddings.h5").unlink()
+    (out / "embeddings.h5").mkdir()
+    assert "embeddings.h5: Is a directory" in refused(tmp_path / "a.fa", "-o", out, *SUMS, "--resume")
     assert status(out).stdout.startswith("ended (no embeddings.h5: ")
 
 

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -27,6 +28,7 @@ from runs import (
     wait_for,
     write_fasta,
 )
+from seekset.inference import RunIncompleteError, run_multi_gpu_inference
 
 SLOW = ("--model", "odd_encoders:Sums", "--model-arg", "seconds=0.05", "--max-tokens", 100, "-q")
 
@@ -177,18 +179,111 @@ def test_workers_that_die_after_every_chunk_are_started_again_and_again(proteins
     assert len(events(out, "worker_died")) > 5
 
 
-def test_workers_that_die_without_a_finished_chunk_are_given_up(tmp_path):
-    write_fasta(tmp_path / "a.fa", 40, poison=17)
+def test_workers_that_are_killed_with_one_sequence_finish_all_others_and_are_given_up(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
     out = tmp_path / "out"
-    run = embed(tmp_path / "a.fa", "-o", out, *trouble("kill"), "--devices", "cpu,cpu")
-    assert run.returncode == 1
-    # An outside SIGKILL is never a sequence's fault, and this one can't be told from it.
+    # Killed from outside, as far as can be seen: the kernel does so where memory is short.
+    options = {"trouble": "kill"}
+    config = {"model": "odd_encoders:Troubled", "model_args": options, "devices": "cpu,cpu", "backoff": 0.01}
+    with pytest.raises(RunIncompleteError, match="all workers died too often and were given up"):
+        run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "max_tokens": 200})
     assert failed(out) == {}
-    assert "all workers died too often and were given up" in run.stderr
-    assert "workers 0, 1 were given up on" in run.stderr
     assert len(events(out, "worker_given_up")) == 2
     assert not (out / "embeddings.h5").exists()
-    assert len(events(out, "chunk_finished")) > 0
+    done = sum(event["sequences"] for event in events(out, "chunk_finished"))
+    largest = max(event["end"] - event["start"] for event in events(out, "chunk_begun"))
+    assert done >= len(sequences) - largest
+
+
+def test_what_a_machine_cant_save_is_no_sequences_fault(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    config = {"model": "odd_encoders:Greedy", "devices": "cpu", "backoff": 0.01, "max_tokens": 400}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEEKSET_GREEDY", "yes")
+        with pytest.raises(RunIncompleteError):
+            run_multi_gpu_inference(path, out, config)
+    assert failed(out) == {}
+    told = events(out, "worker_raised")
+    assert {event["fault"] for event in told} == {"machine"}
+    assert "Too many open files" in told[0]["reason"]
+    run_multi_gpu_inference(path, out, config)
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_fixed_shares_of_a_killed_worker_are_done_when_the_others_are_idle(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    # Rank 1 has the slower half: by the time it is killed, rank 0 has nothing left.
+    run = begin(path, "-o", out, *SLOW, "--devices", "cpu,cpu", "--schedule", "stride")
+    wait_for(lambda: finished(out))
+    chunks = len(list((out / "chunks").iterdir()))
+    rank = {event["rank"]: event["pid"] for event in events(out, "worker_started")}
+    os.kill(rank[1], signal.SIGSTOP)
+    wait_for(lambda: chunks < len(list((out / "chunks").iterdir())) and not _busy(out, 0))
+    assert kill(rank[1])
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 0, told
+    assert_same(vectors(out), expected(sequences))
+
+
+def _busy(folder, rank):
+    """Whether a rank has had no end of its last span, or may yet get another."""
+    told = [event for event in events(folder) if event.get("rank") == rank]
+    last = time.time() - told[-1]["time"]
+    return told[-1]["event"] != "chunk_finished" or last < 0.5
+
+
+def test_a_closed_terminal_does_not_end_the_run(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    words = [word for word in SLOW if word != "-q"]
+    run = begin(path, "-o", out, *words, "--devices", "cpu,cpu")
+    wait_for(lambda: finished(out))
+    run.stderr.close()
+    kill(pids(out)[0])
+    assert run.wait(timeout=60) == 0
+    run.stdout.close()
+    assert_same(vectors(out), expected(sequences))
+
+
+@pytest.mark.parametrize("name", ["plan.arrow", "index.sidx"])
+@pytest.mark.parametrize("how", ["cut", "gone"])
+def test_what_can_be_made_again_is_made_again(proteins, tmp_path, name, how):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    words = ("--model", "odd_encoders:Sums", "--max-tokens", 200, "-q")
+    assert embed(path, "-o", out, *words).returncode == 0
+    next((out / "chunks").iterdir()).unlink()
+    if how == "cut":
+        (out / name).write_bytes((out / name).read_bytes()[:100])
+    else:
+        (out / name).unlink()
+    run = embed(path, "-o", out, *words, "--resume")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+
+
+def test_what_an_encoder_has_started_ends_with_its_worker(proteins, tmp_path):
+    (tmp_path / "pids").mkdir()
+    words = ("--model", "odd_encoders:Helped", "--model-arg", f"pids={tmp_path / 'pids'}", "-q")
+    assert embed(proteins[0], "-o", tmp_path / "out", *words).returncode == 0
+    helpers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    assert len(helpers) == 2
+    wait_for(lambda: not any(map(is_alive, helpers)), seconds=5)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_run_that_is_still_being_prepared(proteins, tmp_path, number, code):
+    out = tmp_path / "out"
+    run = begin(proteins[0], "-o", out, "--model", "odd_encoders:SlowToLoad", "-q")
+    wait_for((out / "logs" / "check.log").exists)
+    time.sleep(0.3)
+    run.send_signal(number)
+    _, told = run.communicate(timeout=10)
+    assert run.returncode == code, told
+    assert "Traceback" not in told
+    assert not (out / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("how", ["cut", "flip", "empty"])
