@@ -94,6 +94,8 @@ pub struct MixedPool {
     staged: HashMap<u32, Staged>,
     /// Rows and slots of readings that are pooled by plan, but not yet provided: where a pool begins in the middle.
     absent: HashMap<u32, Vec<(u32, u32)>>,
+    /// The bytes of rows that wait: counted as they come and go, because every batch asks.
+    waiting: usize,
 }
 
 /// Bytes that a pool needs for each row, beside the row's own: its slot, and what the plan knows of it.
@@ -111,7 +113,8 @@ impl MixedPool {
                 absent.entry(reading).or_default().push((row, slot));
             }
         }
-        Ok(Self { mixing, fields, arena: Arena::default(), slots: Vec::new(), staged: HashMap::new(), absent })
+        let (arena, slots, staged) = (Arena::default(), Vec::new(), HashMap::new());
+        Ok(Self { mixing, fields, arena, slots, staged, absent, waiting: 0 })
     }
 
     /// The bytes that a packed row of so many takes in a pool, all in all.
@@ -128,12 +131,7 @@ impl MixedPool {
     /// The bytes it takes.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        let waiting = |(reading, staged): (&u32, &Staged)| {
-            let next = self.mixing.first_unloaded(*reading).unwrap_or(staged.first) - staged.first;
-            staged.rows[next as usize..].iter().map(|row| Arena::cost(row.len())).sum::<usize>()
-        };
-        let waiting = self.staged.iter().map(waiting).sum();
-        Bytes { rows: self.arena.used(), allocated: self.arena.allocated(), waiting }
+        Bytes { rows: self.arena.used(), allocated: self.arena.allocated(), waiting: self.waiting }
     }
 
     /// Hands over the rows of a reading.
@@ -147,7 +145,8 @@ impl MixedPool {
         }
         if let Some(first) = self.mixing.first_unloaded(reading) {
             let rows = (first..planned as u32).map(|row| self.arena.store(block.row(row)));
-            let rows = rows.collect::<Result<_>>()?;
+            let rows = rows.collect::<Result<Vec<_>>>()?;
+            self.waiting += rows.iter().map(|row| Arena::cost(row.len())).sum::<usize>();
             self.staged.insert(reading, Staged { first, rows });
         }
         Ok(())
@@ -193,6 +192,7 @@ impl MixedPool {
             let (stored, last) = (staged.rows[place], place + 1 == staged.rows.len());
             self.put(slot, stored);
             self.mixing.loaded();
+            self.waiting -= Arena::cost(stored.len());
             if last {
                 self.staged.remove(&reading);
             }
@@ -323,6 +323,15 @@ mod tests {
 
     const LENGTHS: [u32; 3] = [5, 7, 300];
 
+    /// The bytes of rows that wait, each looked at.
+    fn waiting(pool: &MixedPool) -> usize {
+        let rows = pool.staged.iter().flat_map(|(reading, staged)| {
+            let next = pool.mixing.first_unloaded(*reading).unwrap_or(staged.first) - staged.first;
+            &staged.rows[next as usize..]
+        });
+        rows.map(|row| Arena::cost(row.len())).sum()
+    }
+
     /// The numbers of all rows, drawn some at a time, with blocks provided when they are missing.
     fn numbers(mut pool: MixedPool, at_once: usize) -> Vec<i64> {
         let mut found = Vec::new();
@@ -341,9 +350,13 @@ mod tests {
                     let stretch = pool.mixing().stretch(reading);
                     pool.provide(reading, block(stretch, LENGTHS[stretch as usize])).unwrap();
                 }
-                None if filled.rows.len() < at_once => return found,
+                None if filled.rows.len() < at_once => {
+                    assert_eq!(pool.bytes(), Bytes { rows: 0, waiting: 0, ..pool.bytes() });
+                    return found;
+                }
                 None => {}
             }
+            assert_eq!(pool.bytes().waiting, waiting(&pool));
         }
     }
 
@@ -386,6 +399,24 @@ mod tests {
             assert_eq!(first[place * 8..place * 8 + 8], [0; 8]);
         }
         assert_eq!((pool.bytes().rows, pool.bytes().waiting), (0, 0));
+    }
+
+    #[test]
+    fn the_bytes_of_rows_that_wait_are_counted_as_they_come_and_go() {
+        let mut pool = MixedPool::new(mixing(40), fields()).unwrap();
+        let reading = pool.mixing().next_reading().unwrap();
+        let stretch = pool.mixing().stretch(reading);
+        assert_eq!(LENGTHS[stretch as usize], 300);
+        let rows = block(stretch, 300);
+        let cost: usize = (0..300).map(|row| Arena::cost(rows.row(row).len())).sum();
+        pool.provide(reading, rows).unwrap();
+        assert_eq!((pool.bytes().waiting, waiting(&pool)), (cost, cost));
+        let (mut first, mut second) = ([0; 8], [0; 12]);
+        assert!(pool.fill(1, &mut [&mut first, &mut second]).unwrap().missing.is_some());
+        let loaded = pool.mixing().first_unloaded(reading).unwrap();
+        assert!(loaded > 0, "rows were pooled until those of the other source were missing");
+        assert_eq!(pool.bytes().waiting, waiting(&pool));
+        assert!(pool.bytes().waiting < cost);
     }
 
     #[test]
