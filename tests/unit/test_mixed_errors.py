@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import pickle
+import resource
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 
@@ -13,7 +15,7 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from conformance import in_a_list
-from hex_shards import hex_examples, write_hex
+from hex_shards import ApartShards, hex_examples, write_hex
 from mixed_shards import Lines, Slow, SlowRows, mixed, number, write_sources, write_text
 from seekset.datasets import StreamingMixedShardDataset
 from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError
@@ -384,10 +386,11 @@ class Failing(Slow):
 @pytest.mark.parametrize(
     "fault,kind", [(OSError, SeeksetError), (LookupError, SeeksetError), (FormatError, FormatError)]
 )
-def test_what_a_reader_raises_is_raised_where_the_rows_are_delivered(tmp_path, fault, kind):
+@pytest.mark.parametrize("decoders", [1, 2])
+def test_what_a_reader_raises_is_raised_where_the_rows_are_delivered(tmp_path, fault, kind, decoders):
     sources = write_text(tmp_path, {"a": [3, 2], "b": [4]})
     reader = Failing(fault)
-    data = mixed(sources, reader=reader, pool_rows=2)
+    data = mixed(sources, reader=reader, pool_rows=2, decoders=decoders)
     reader.counted = True
     seen, found, message = until_error(data)
     assert found is kind
@@ -410,6 +413,38 @@ def test_what_is_no_fault_of_the_data_is_never_skipped(tmp_path):
     with pytest.raises(SeeksetError, match="the disk is gone") as error:
         list(data)
     assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("decoders", [1, 2])
+@pytest.mark.parametrize("how", [SystemExit, GeneratorExit])
+def test_a_reader_that_would_end_its_thread_is_told_as_an_error(tmp_path, how, decoders):
+    reader = Failing(how)
+    data = mixed(write_text(tmp_path, {"a": [3, 2], "b": [4]}), reader=reader, on_error="skip", decoders=decoders)
+    reader.counted = True
+    _, kind, message = until_error(data)
+    assert kind is SeeksetError
+    assert f"): {how.__name__}: the disk is gone" in message
+
+
+@contextmanager
+def no_file_can_be_opened():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("decoders", [1, 2, 3])
+def test_a_process_that_cannot_be_started_is_told_where_rows_are_delivered_and_skips_none(games, decoders):
+    data = mixed(games, reader=ApartShards(), pool_rows=3, decoders=decoders, on_error="skip", batch_size=1)
+    with (
+        no_file_can_be_opened(),
+        pytest.raises(SeeksetError, match=r"stream position 0\): a process to read shards could not .* Too many open"),
+    ):
+        next(iter(data))
+    assert sum(len(batch["board"]) for batch in data) == 12
 
 
 def test_objects_that_cannot_be_read_are_named_too(tmp_path):

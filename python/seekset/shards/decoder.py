@@ -64,7 +64,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self._closed = False
-        self._begin(_Process())
+        self._begin(_started())
 
     def _begin(self, process: _Process | None) -> None:
         self._lock, self._owner, self._process = threading.Lock(), os.getpid(), process
@@ -87,7 +87,7 @@ class Decoder:
         with self._lock:
             if self._closed:
                 raise ValueError("this decoder is closed")
-            process = self._process = self._process or _Process()
+            process = self._process = self._process or _started()
             try:
                 return process.answer(request)
             except BaseException as error:
@@ -136,6 +136,14 @@ def _pickled(reader: ShardReader) -> bytes:
         raise MismatchError(
             f"the reader {type(reader).__name__} can't be sent to a decoder process: it can't be pickled ({error})"
         ) from error
+
+
+def _started() -> _Process:
+    try:
+        return _Process()
+    except OSError as error:
+        # No fault of a shard, which could be skipped: the machine or its limits have nothing left.
+        raise RuntimeError(f"a process to read shards could not be started: {error}") from error
 
 
 class _Process:

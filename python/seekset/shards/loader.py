@@ -116,47 +116,60 @@ class _Shared:
                 self.changed.wait()
             return None if self.ended else self.wanted.popleft()
 
-    def decoder(self) -> Decoder | None:
-        """A process for a thread, unless the end has come."""
+    def decoder(self) -> Decoder:
+        """A process for a thread, which ends with the loader. Nobody waits while it is started."""
+        decoder = Decoder()
         with self.changed:
-            if self.ended:
-                return None
-            self.decoders.append(Decoder())
-            return self.decoders[-1]
+            if not self.ended:
+                self.decoders.append(decoder)
+                return decoder
+        decoder.close()
+        raise SeeksetError("nothing is read any more")
 
 
 def _work(shared: _Shared) -> None:
-    decoder: Decoder | None = None
+    reading = _Reading(shared)
     while (asked := shared.next()) is not None:
         ticket, stretch = asked
-        source, shard = shared.plan.shards[stretch.shard]
-        if decoder is None and getattr(source.reader_of(shard), "holds_gil", False) and shard.census.fields is not None:
-            decoder = shared.decoder()
-        loaded = _read(shared.plan, stretch, decoder)
+        loaded = reading.loaded(stretch)
         with shared.changed:
             if not shared.ended:
                 shared.found[ticket] = loaded
                 shared.changed.notify_all()
 
 
-def _read(plan: MixPlan, stretch: Stretch, decoder: Decoder | None) -> Loaded:
-    source, shard = plan.shards[stretch.shard]
-    reader = source.reader_of(shard)
-    rows: Any = None if stretch.rows == shard.census.rows else (stretch.start, stretch.start + stretch.rows)
-    try:
+class _Reading:
+    """How one thread reads stretches: by itself or, where a reader holds the GIL, in a process that it starts then."""
+
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+        self._decoder: Decoder | None = None
+
+    def loaded(self, stretch: Stretch) -> Loaded:
+        """What was read, or what was raised: a reader of one's own may raise anything, and somebody waits for it."""
+        try:
+            return self._read(stretch)
+        except Exception as error:  # noqa: BLE001 (raised where its rows are delivered)
+            return Loaded(error=error)
+        except BaseException as error:  # noqa: BLE001 (what would end the thread, and leave whoever waits for ever)
+            return Loaded(error=RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def _read(self, stretch: Stretch) -> Loaded:
+        source, shard = self._shared.plan.shards[stretch.shard]
+        reader = source.reader_of(shard)
+        rows: Any = None if stretch.rows == shard.census.rows else (stretch.start, stretch.start + stretch.rows)
         shard.check()
         if shard.census.fields is None:
             loaded = Loaded(rows=read_shard(reader, shard.path, rows))
-        elif decoder is not None and getattr(reader, "holds_gil", False):
-            loaded = Loaded(packed=decoder.pack(reader, shard.path, rows))
+        elif getattr(reader, "holds_gil", False):
+            self._decoder = self._decoder or self._shared.decoder()
+            loaded = Loaded(packed=self._decoder.pack(reader, shard.path, rows))
         else:
             loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
         # Once more: it may have been replaced while it was read.
         shard.check()
         check_rows(loaded.packed if loaded.packed is not None else loaded.rows, stretch, shard)
-    except Exception as error:  # noqa: BLE001 (a reader of one's own may raise anything; it is raised where its rows are delivered)
-        return Loaded(error=error)
-    return loaded
+        return loaded
 
 
 def check_rows(found: PackedShard | Rows | None, stretch: Stretch, shard: Shard) -> None:
