@@ -99,6 +99,7 @@ class _Filling:
         self.largest = max((pooled(plan, stretch) for stretch in stretches), default=0)
         # By reading: what was asked for and has not come.
         self.coming: dict[int, Stretch] = {}
+        # By reading, too: where a source begins anew, a stretch is read again, and once may fail and once not.
         self.faults: dict[int, Exception | dict[int, str]] = {}
 
     @property
@@ -145,29 +146,33 @@ class _Filling:
                 return
             self.ask(needed, upcoming.stretch(needed))
 
-    def take(self, reading: int, upcoming: Upcoming) -> Loaded:
-        """What was read, waited for if need be."""
-        # There was no room to look ahead: it is needed now. What comes before it is, too; and none is told of twice.
+    def want(self, reading: int, upcoming: Upcoming) -> None:
+        """Ask for what is needed now, though there was no room to look ahead."""
+        # What comes before it is needed, too; and none is told of twice.
         while reading not in self.coming and (needed := upcoming.next_reading()) is not None:
             self.ask(needed, upcoming.stretch(needed))
-        return self.took(reading, upcoming.stretch(reading), self.loader.wait(reading))
 
-    def took(self, reading: int, stretch: int, loaded: Loaded) -> Loaded:
+    def take(self, reading: int, upcoming: Upcoming) -> Loaded:
+        """What was read, waited for if need be."""
+        self.want(reading, upcoming)
+        return self.took(reading, self.loader.wait(reading))
+
+    def took(self, reading: int, loaded: Loaded) -> Loaded:
         """Take note of what came."""
         del self.coming[reading]
         self.loaded += 1
         if loaded.error is not None:
-            self.faults[stretch] = loaded.error
+            self.faults[reading] = loaded.error
         elif loaded.bad:
-            self.faults[stretch] = loaded.bad
+            self.faults[reading] = loaded.bad
         return loaded
 
-    def drawn(self, stretches: NDArray[np.int64], rows: NDArray[np.int64]) -> Drawn:
+    def drawn(self, stretches: NDArray[np.int64], readings: NDArray[np.int64], rows: NDArray[np.int64]) -> Drawn:
         """Rows of stretches as rows of shards, with what is wrong with them."""
         found = Drawn(self.shards[stretches], self.starts[stretches] + rows)
         if self.faults:
-            for place, (stretch, row) in enumerate(zip(stretches.tolist(), rows.tolist(), strict=True)):
-                fault = self.faults.get(stretch)
+            for place, (reading, row) in enumerate(zip(readings.tolist(), rows.tolist(), strict=True)):
+                fault = self.faults.get(reading)
                 at = (int(found.shards[place]), int(found.rows[place]))
                 if isinstance(fault, Exception):
                     found.faults[place] = Fault(*at, str(fault) or type(fault).__name__, fault)
@@ -201,14 +206,14 @@ class _Rows:
         """The next rows, unpacked; fewer at the end."""
         columns = {one.name: np.empty((count, *one.shape), dtype=one.dtype) for one in self._fields}
         flat = [column.reshape(-1).view("u1") for column in columns.values()]
-        parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        parts: list[tuple[NDArray[np.int64], ...]] = []
         done = 0
         while done < count:
             self._provide()
             rest = [array[len(array) * done // count :] for array in flat]
-            stretches, rows, _, missing = self._pool.fill(count - done, rest)
-            parts.append((stretches, rows))
-            done += len(rows)
+            *part, missing = self._pool.fill(count - done, rest)
+            parts.append(tuple(part))
+            done += len(part[0])
             if missing is not None:
                 self._put(missing, self._filling.take(missing, self._pool))
             elif done < count:
@@ -221,7 +226,7 @@ class _Rows:
         """Hand over what has been read, and ask for what comes next."""
         for reading in list(self._filling.coming):
             if (loaded := self._filling.loader.done(reading)) is not None:
-                self._put(reading, self._filling.took(reading, self._pool.stretch(reading), loaded))
+                self._put(reading, self._filling.took(reading, loaded))
         self._filling.look_ahead(self._pool.bytes[0], self._pool)
         self._filling.note(self._pool.bytes[1])
 
@@ -270,18 +275,19 @@ class _Objects:
 
     def draw(self, count: int) -> Drawn:
         """The next objects; fewer at the end."""
-        stretches: list[int] = []
+        readings: list[int] = []
         rows: list[int] = []
         objects: list[Any] = []
         while len(rows) < count:
             self._load()
-            slots, readings, drawn = (column.tolist() for column in self._order.draw(count - len(rows)))
+            slots, of, drawn = (column.tolist() for column in self._order.draw(count - len(rows)))
             if not slots:
                 break
             objects += [self._slots.pop(slot) for slot in slots]
-            stretches += [self._order.stretch(reading) for reading in readings]
+            readings += of
             rows += drawn
-        found = self._filling.drawn(np.array(stretches, dtype=np.int64), np.array(rows, dtype=np.int64))
+        stretches = [self._order.stretch(reading) for reading in readings]
+        found = self._filling.drawn(*(np.array(part, dtype=np.int64) for part in (stretches, readings, rows)))
         found.objects = objects
         return found
 

@@ -447,6 +447,32 @@ def test_a_process_that_cannot_be_started_is_told_where_rows_are_delivered_and_s
     assert sum(len(batch["board"]) for batch in data) == 12
 
 
+@pytest.mark.parametrize("base", [Slow, Lines])
+@pytest.mark.parametrize("batch", [None, 4])
+def test_a_reading_that_fails_leaves_the_rows_of_an_earlier_one_of_the_same_shard_alone(tmp_path, base, batch):
+    class Once(base):
+        """The shard of source a can be read once, from when it has been counted on."""
+
+        left = 1000
+
+        def read(self, path):
+            if path.parent.name == "a":
+                self.left -= 1
+                if self.left < 0:
+                    raise OSError("gone")
+            return super().read(path)
+
+    reader = Once()
+    rules = {"stop": "cycle_until_all_exhausted", "weights": [1, 1], "pool_rows": 10, "refill_threshold": 9}
+    sources = write_text(tmp_path, {"a": [6], "b": [60]})
+    data = mixed(sources, reader=reader, on_error="skip", batch_size=batch, **rules)
+    reader.left = 1
+    items = [item for part in data for item in (part["x"] if base is Slow else part)] if batch else list(data)
+    keys = [int(item["x"] if isinstance(item, dict) else item) for item in items]
+    assert sorted(keys) == list(range(66))
+    assert data.skipped()["count"] == len(data.planned()[0]) - 66
+
+
 def test_objects_that_cannot_be_read_are_named_too(tmp_path):
     class Gone(Lines):
         gone = False

@@ -180,8 +180,8 @@ pub struct MixedPool {
     inner: pool::MixedPool,
 }
 
-/// Stretches and rows of what was drawn, places of rows that could not be read, and a reading that is missing.
-type Filled<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Vec<usize>, Option<u32>);
+/// Stretches, readings and rows of what was drawn, and a reading that is missing.
+type Filled<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Option<u32>);
 
 #[pymethods]
 impl MixedPool {
@@ -220,8 +220,8 @@ impl MixedPool {
         let inner = &mut self.inner;
         let filled = py.detach(|| inner.fill(count, &mut room)).or_raise(py)?;
         let stretches = filled.rows.iter().map(|row| self.inner.mixing().stretch(row.reading)).collect::<Vec<_>>();
-        let rows = array(py, filled.rows.iter().map(|row| row.row));
-        Ok((array(py, stretches.into_iter()), rows, filled.bad, filled.missing))
+        let column = |value: fn(&Row) -> u32| array(py, filled.rows.iter().map(value));
+        Ok((array(py, stretches.into_iter()), column(|row| row.reading), column(|row| row.row), filled.missing))
     }
 
     /// The readings that are needed at once where it begins.
