@@ -214,10 +214,12 @@ class _Rows:
             *part, missing = self._pool.fill(count - done, rest)
             parts.append(tuple(part))
             done += len(part[0])
-            if missing is not None:
-                self._put(missing, self._filling.take(missing, self._pool))
-            elif done < count:
+            if missing is None:
                 break
+            # It is read from now on; only rows that are wanted now wait for it.
+            self._filling.want(missing, self._pool)
+            if done < count:
+                self._put(missing, self._filling.take(missing, self._pool))
         found = self._filling.drawn(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         found.columns = {name: column[:done] for name, column in columns.items()}
         return found

@@ -18,7 +18,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from conformance import StreamConformance, in_a_list
 from hex_shards import ApartShards, hex_examples, write_hex
-from mixed_shards import Lines, mixed, number, numbers, tagged, write_sources
+from mixed_shards import Lines, Slow, mixed, number, numbers, tagged, write_sources, write_text
 from seekset.augment import hex_symmetries
 from seekset.datasets import (
     StreamingMixedShardDataset,
@@ -218,6 +218,30 @@ def test_batches_are_the_rows_in_the_same_order(sources, rules):
     dropped = mixed(sources, batch_size=4, drop_last=True, **rules)
     assert flat(dropped) == singly[:12]
     assert len(dropped) == 3
+
+
+@pytest.mark.parametrize("base", [Slow, Lines])
+def test_a_batch_that_is_whole_does_not_wait_for_the_next_shard(tmp_path, base):
+    class Held(base):
+        """The second shard, once counted, is read when it may be."""
+
+        may = None
+
+        def read(self, path):
+            if self.may is not None and path.name == "01.txt":
+                assert self.may.wait(60), "a batch waited for a shard that it has no rows of"
+            return super().read(path)
+
+    reader = Held()
+    data = mixed(write_text(tmp_path, {"a": [4, 4]}), reader=reader, pool_rows=4, refill_threshold=2, batch_size=3)
+    reader.may = threading.Event()
+    batches = iter(data)
+    first = next(batches)
+    reader.may.set()
+    parts = [first, *batches]
+    keys = [list(map(int, part["x"] if isinstance(part, dict) else part)) for part in parts]
+    assert set(keys[0]) < set(range(4))
+    assert sorted(chain(*keys)) == list(range(8))
 
 
 def test_batches_of_workers_are_the_rows_of_workers(sources):
