@@ -7,7 +7,7 @@ import pickle
 import resource
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -445,6 +445,41 @@ def test_a_process_that_cannot_be_started_is_told_where_rows_are_delivered_and_s
     ):
         next(iter(data))
     assert sum(len(batch["board"]) for batch in data) == 12
+
+
+class Raises:
+    """A transform, or augmentation, that raises for one row until it is mended."""
+
+    def __init__(self, row):
+        self.row = row
+
+    def __call__(self, item, generator=None):
+        if self.row in np.atleast_1d(item["x"]):
+            raise ZeroDivisionError("not this one")
+        return item
+
+
+@pytest.mark.parametrize("what", ["transform", "augment"])
+@pytest.mark.parametrize("batch", [None, 2])
+def test_what_a_transform_raises_leaves_the_state_before_its_rows(numbers_with_words, what, batch):
+    made = partial(mixed, numbers_with_words, reader=Slow(), on_error="skip", batch_size=batch, pool_rows=5)
+
+    def rows(item):
+        return np.atleast_1d(item["x"]).tolist()
+
+    whole = made()
+    expected = list(map(rows, whole))
+    for row in chain(*expected):
+        raises = Raises(row)
+        data, seen = made(**{what: raises}), []
+        with pytest.raises(ZeroDivisionError, match="not this one"):
+            seen.extend(map(rows, data))
+        raises.row = None
+        resumed = made(**{what: raises})
+        resumed.load_state_dict(data.state_dict())
+        assert seen + list(map(rows, resumed)) == expected
+        assert resumed.skipped()["count"] == whole.skipped()["count"] > 0
+        assert resumed.ledger.delivered == whole.ledger.delivered
 
 
 @pytest.mark.parametrize("base", [Slow, Lines])

@@ -63,29 +63,35 @@ class Delivery:
         items: Any = None
         if len(kept):
             items = self._columns(drawn, kept) if drawn.columns is not None else self._objects(drawn, kept)
+        # What augmentation left nothing of is no batch. Whatever is raised is raised before anything counts as
+        # delivered or left out: a state that is taken then goes on with this batch.
+        made = [self._transformed(items)] if items else []
+        for _, fault in sorted(drawn.faults.items()):
+            self._leave_out(fault)
         self._advance(drawn, kept, len(drawn))
-        # What augmentation left nothing of is no batch.
-        if items:
-            yield self._transformed(items)
+        yield from made
 
     def _sound(self, drawn: Drawn) -> NDArray[np.int64]:
-        """The places of rows that could be read."""
+        """The places of rows that could be read; what is wrong with others is raised unless it may be skipped."""
         for place, fault in sorted(drawn.faults.items()):
             self._meet(fault, self.position + place)
         return np.setdiff1d(np.arange(len(drawn)), list(drawn.faults), assume_unique=True)
 
     def _meet(self, fault: Fault, position: int) -> None:
-        """Raise what is wrong with a row, or take note of it."""
+        """Raise what is wrong with a row, unless it is to be left out."""
         data = self.data
         _, shard = data.mix.shards[fault.shard]
         changed = isinstance(fault.error, StaleIndexError)
         if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
-            number = int(data.mix.firsts[fault.shard]) + fault.row
-            data._left_out.note(number, int(self._sources[fault.shard]), fault.reason)
             return
         reason = fault.reason.removeprefix(f"{shard.path}: ")
         message = f"{self._place(fault.shard, fault.row, position)}: {reason}"
         raise like(FormatError() if fault.error is None else fault.error, message) from fault.error
+
+    def _leave_out(self, fault: Fault) -> None:
+        data = self.data
+        number = int(data.mix.firsts[fault.shard]) + fault.row
+        data._left_out.note(number, int(self._sources[fault.shard]), fault.reason)
 
     def _place(self, shard: int, row: int, position: int) -> str:
         source, found = self.data.mix.shards[shard]
@@ -148,6 +154,7 @@ class Delivery:
         for place in range(len(drawn)):
             if place in drawn.faults:
                 self._meet(drawn.faults[place], self.position)
+                self._leave_out(drawn.faults[place])
                 self._advance_one(drawn, place, sound=False)
             elif whole is not None:
                 yield from self._parts([{name: column[place] for name, column in whole.items()}], drawn, place, skip)
@@ -171,11 +178,12 @@ class Delivery:
             if self.data._return_provenance:
                 where = {name: int(values[place]) for name, values in self._where(drawn, None).items()}
                 item = {**one, "provenance": where} if isinstance(one, dict) else {"item": one, "provenance": where}
+            item = self._transformed(item)
             if part == len(made):
                 self._advance_one(drawn, place, sound=True)
             else:
                 self.data._position.advance(self.position, part)
-            yield self._transformed(item)
+            yield item
 
     def _made(self, item: Any, drawn: Drawn, place: int, *, at: int | None = None) -> list[Any]:
         """What augmentation makes of one row; what it raises says which row that is."""
