@@ -232,12 +232,29 @@ class MixPlan:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows that an order's stretches and rows are."""
         if self.mixing == "global":
-            from seekset.pool import planned_globally
-
-            return planned_globally(self, world, seed, epoch, stretches, rows)
+            return self._placed_globally(stretches, rows, world, seed, epoch)
         read = [stretch for of_source in self.stretches(world) for stretch in of_source]
         shards, starts = np.array([(one.shard, one.start) for one in read], dtype=np.int64).reshape(-1, 2).T
         return shards[stretches], starts[stretches] + rows
+
+    def _placed_globally(
+        self, stretches: NDArray[np.int64], places: NDArray[np.int64], world: World, seed: int, epoch: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows at places of a reader's shares, where each source is shuffled as a whole."""
+        # Shares are cut where they have too many rows for one stretch: the source of each, and its first place.
+        spans = enumerate(self.shares(world))
+        pieces = [(number, start) for number, span in spans for start in range(*span, MOST_ROWS)]
+        sources, starts = np.array(pieces, dtype=np.int64).reshape(-1, 2).T
+        at = starts[stretches] + places
+        numbers = np.empty(len(places), dtype=np.int64)
+        first = 0
+        for number, source in enumerate(self.sources):
+            mine = np.flatnonzero(sources[stretches] == number)
+            if len(mine):
+                numbers[mine] = first + _core.Permutation(self.rows[number], seed + number, epoch).take(at[mine])
+            first += source.rows
+        shards = np.searchsorted(self.firsts, numbers, side="right") - 1
+        return shards, numbers - self.firsts[shards]
 
     def quality(self, world: World, seed: int, epoch: int, batch: int) -> MixingQuality | None:
         """How well an epoch is mixed for one reader; nothing where it has no rows."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from seekset import _core
-from seekset.mixing import MOST_ROWS, Stretch
+from seekset.mixing import Stretch
 from seekset.pool_size import cost, pooled
 from seekset.shards.loader import Loaded, ShardLoader, check_rows
 from seekset.shards.rows import as_rows
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seekset.shards.rows import Field
     from seekset.world import World
 
-__all__ = ["Drawn", "Fault", "Pool", "begin_pool", "planned_globally"]
+__all__ = ["Drawn", "Fault", "Pool", "begin_pool"]
 
 
 @dataclass(slots=True)
@@ -349,7 +349,7 @@ class _Everything:
     def draw(self, count: int) -> Drawn:
         """The next rows; fewer at the end."""
         places = self._order.order(count)
-        return self._read(*planned_globally(self._plan, self._world, self._seed, self._epoch, *places))
+        return self._read(*self._plan.placed(*places, self._world, self._seed, self._epoch))
 
     def _read(self, shards: NDArray[np.int64], rows: NDArray[np.int64]) -> Drawn:
         found = Drawn(shards, rows)
@@ -381,26 +381,6 @@ class _Everything:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def planned_globally(
-    plan: MixPlan, world: World, seed: int, epoch: int, stretches: NDArray[np.int64], places: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The shards and rows at places of a reader's shares, where each source is shuffled as a whole."""
-    # Shares are cut where they have too many rows for one stretch: the source of each, and its first place.
-    spans = enumerate(plan.shares(world))
-    pieces = [(number, start) for number, span in spans for start in range(*span, MOST_ROWS)]
-    sources, starts = np.array(pieces, dtype=np.int64).reshape(-1, 2).T
-    at = starts[stretches] + places
-    numbers = np.empty(len(places), dtype=np.int64)
-    first = 0
-    for number, source in enumerate(plan.sources):
-        mine = np.flatnonzero(sources[stretches] == number)
-        if len(mine):
-            numbers[mine] = first + _core.Permutation(plan.rows[number], seed + number, epoch).take(at[mine])
-        first += source.rows
-    shards = np.searchsorted(plan.firsts, numbers, side="right") - 1
-    return shards, numbers - plan.firsts[shards]
 
 
 def _put(found: Drawn, places: NDArray[np.int64], part: Any) -> None:
