@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from seekset.cli.options import PATH
-from seekset.cli.terminal import progress_bar
+from seekset.progress import progress_bar
 
 
 @click.command(name="aggregate")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.options import PATH
-from seekset.cli.terminal import progress_bar, say, show_faults, show_table
+from seekset.cli.terminal import say, show_faults, show_table
+from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
     from seekset.eden_build import SampleReport

@@ -7,8 +7,8 @@ import warnings
 import click
 
 from seekset.cli.options import PATH
-from seekset.cli.terminal import progress_bar
 from seekset.errors import SeeksetWarning
+from seekset.progress import progress_bar
 
 
 @click.command(name="faidx")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from seekset.cli.options import PATH
-from seekset.cli.terminal import amount, progress_bar, say, show_faults, show_table
+from seekset.cli.terminal import amount, say, show_faults, show_table
+from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
     from seekset.indexing import IndexReport

@@ -1,10 +1,10 @@
-"""What commands show: tables and bars on a terminal, plain text in a pipe."""
+"""What commands show: tables on a terminal, plain text in a pipe."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ import click
 
 from seekset.errors import SeeksetWarning
 
-__all__ = ["amount", "plain_warnings", "progress_bar", "say", "show_error", "show_faults", "show_table"]
+__all__ = ["amount", "plain_warnings", "say", "show_error", "show_faults", "show_table"]
 
 
 def say(text: object) -> None:
@@ -51,25 +51,6 @@ def plain_warnings() -> Iterator[None]:
 
         warnings.showwarning = show_plainly
         yield
-
-
-@contextmanager
-def progress_bar(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (done, total) that draws a bar on a terminal; ``None`` where nothing is to be drawn."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=None)
-
-        def tell(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        yield tell
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from seekset.cli.files import find_each
-from seekset.cli.terminal import progress_bar, show_faults, show_table
+from seekset.cli.terminal import show_faults, show_table
+from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,8 @@ import click
 
 from seekset.cli.files import find_each
 from seekset.cli.options import PATH
-from seekset.cli.terminal import amount, progress_bar, show_faults, show_table
+from seekset.cli.terminal import amount, show_faults, show_table
+from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path

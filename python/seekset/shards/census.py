@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from seekset.errors import SeeksetError, StaleIndexError
 from seekset.files import AnyPath, as_path
 from seekset.limits import limit
+from seekset.progress import progress_bar
 from seekset.shards.cache import ShardCache
 from seekset.shards.packed import census_of
 from seekset.shards.readers import ShardReader, reader_for
@@ -175,8 +176,6 @@ def _counted(
 def _bar(progress: Progress | Literal[False] | None) -> Any:
     if progress is not None:
         return nullcontext(progress or None)
-    from seekset.cli.terminal import progress_bar
-
     return progress_bar("counting shards", quiet=False)
 
 
