@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, SeeksetWarning
 from seekset.shards.fit import FittedShards, fits, fitted_census, flag_of
 from seekset.shards.readers import reader_for, reader_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from seekset.shards.census import Shard
     from seekset.shards.readers import ShardReader
     from seekset.shards.rows import Field
 
-__all__ = ["Source", "alike"]
+__all__ = ["Source", "alike", "warn_of_repeats"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,24 @@ def alike(sources: Iterable[Source]) -> tuple[Source, ...]:
         return found
     wanted = _wanted(filled)
     return tuple(replace(one, shards=tuple(_fitted(shard, wanted) for shard in one.shards)) for one in found)
+
+
+def warn_of_repeats(sources: Iterable[Source], stacklevel: int = 2) -> None:
+    """Warn of files that are in a pool more than once: it may be meant, but their rows come as often."""
+    places: dict[Path, list[str]] = {}
+    for source in sources:
+        for shard in source.shards:
+            places.setdefault(shard.path.resolve(), []).append(source.name)
+    repeated = {path: names for path, names in places.items() if len(names) > 1}
+    if not repeated:
+        return
+    path, names = next(iter(repeated.items()))
+    others = f"; files like it: {len(repeated)}" if len(repeated) > 1 else ""
+    warnings.warn(
+        f"{path}: its rows come {len(names)} times, because it is in sources {', '.join(map(repr, names))}{others}",
+        SeeksetWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def _fitted(shard: Shard, wanted: tuple[Field, ...]) -> Shard:

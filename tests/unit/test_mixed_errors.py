@@ -18,7 +18,7 @@ from conformance import in_a_list
 from hex_shards import ApartShards, hex_examples, write_hex
 from mixed_shards import Lines, Slow, SlowRows, mixed, number, write_sources, write_text
 from seekset.datasets import StreamingMixedShardDataset
-from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError
+from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, SeeksetWarning
 from seekset.shards import PickleShards
 from seekset.world import World
 
@@ -109,6 +109,17 @@ def test_lists_that_are_none_and_sources_given_twice_are_refused(games):
         mixed([games[0], str(games[0])])
     with pytest.raises(ValueError, match="there are no sources"):
         mixed([])
+
+
+def test_a_file_that_is_in_a_pool_more_than_once_is_warned_of_with_its_sources(tmp_path):
+    a, b = write_sources(tmp_path, {"a": [2, 3], "b": [4]}).values()
+    (b / "linked.npz").symlink_to(a / "01.npz")
+    with pytest.warns(SeeksetWarning) as told:
+        data = mixed({"a": a, "b": b, "c": [a / "01.npz", b / "00.npz"]}, pool_rows=5)
+    assert [str(one.message) for one in told] == [
+        f"{a / '01.npz'}: its rows come 3 times, because it is in sources 'a', 'b', 'c'; files like it: 2"
+    ]
+    assert sorted(map(number, data)) == sorted([0, 1, *[2, 3, 4] * 3, *[5, 6, 7, 8] * 2])
 
 
 def test_global_mixing_needs_rows_that_are_read_singly(games):

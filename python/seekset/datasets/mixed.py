@@ -26,7 +26,7 @@ from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
 from seekset.pool import begin_pool
 from seekset.shards.census import take_census
 from seekset.shards.readers import find_shards, readers_by_name
-from seekset.sources import Source, alike
+from seekset.sources import Source, alike, warn_of_repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -172,6 +172,7 @@ class MixedShardDataset(SharedStream[Any]):
             decoders=whole_number(decoders, "decoders", most=64),
             weights=_weights(weights, sources),
         )
+        warn_of_repeats(self.mix.sources, stacklevel=2)
         self._batch_size = limit(batch_size, "batch_size")
         self._drop_last = drop_last
         self._augment, self._transform = augment, transform
