@@ -74,7 +74,7 @@ def decoder():
 
 
 def pid(decoder):
-    return decoder._process._popen.pid
+    return decoder._process.pid
 
 
 def is_there(process):
@@ -213,7 +213,7 @@ def test_a_decoder_ends_with_its_parent_even_if_a_fork_lives_on(tmp_path, progra
         decoder = Decoder()
         if os.fork() == 0:  # holds the connection, too
             time.sleep(600)
-        print(decoder._process._popen.pid, flush=True)
+        print(decoder._process.pid, flush=True)
         time.sleep(600)
     """)
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -7,33 +7,27 @@ import os
 import pickle
 import resource
 import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
 import traceback
-import weakref
 from collections.abc import Iterable
-from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from seekset.child import Child, end_with_parent, in_words
 from seekset.errors import MismatchError, SeeksetError
 from seekset.shards.packed import PackedShard, census_of, pack_shard
 from seekset.shards.readers import ShardReader
 from seekset.shards.rows import Census
 
+if TYPE_CHECKING:
+    from seekset.child import Pipe
+
 __all__ = ["Decoder", "serve"]
 
-# What a process runs. The path comes first: readers of one's own are found as they are here.
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[3:]; from seekset.shards.decoder import serve; serve(*map(int, sys.argv[1:3]))"
-)
-# How often a process looks whether its parent is there, and a parent whether its process is.
+# How often a decoder looks whether its process is there.
 _SECONDS = 0.2
 # What a decoder takes by itself, most of which is addresses that its allocator reserves and never uses.
 _HEADROOM = 3 << 29
@@ -150,18 +144,15 @@ class _Process:
     """A running decoder and the connection to it."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._popen = subprocess.Popen(  # noqa: S603 (our own program)
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), *sys.path],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **_ENVIRONMENT},
-                process_group=0,  # Ctrl-C is for the parent, which ends it
-            )
-        self._connection: Connection[Any, Any] = Connection(ours.detach())
+        self._child = Child("seekset.shards.decoder:serve", environment=_ENVIRONMENT)
+        self._connection = self._child.connection
+        self._connection.send(os.getpid())
         self.busy = False
-        self._finalizer = weakref.finalize(self, _end, self._popen, self._connection, os.getpid())
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._child.pid
 
     def answer(self, request: tuple[bytes, bytes]) -> Any:
         """Ask and wait for the answer; an error in it is raised."""
@@ -183,37 +174,30 @@ class _Process:
     def _receive(self) -> bytes:
         # A fork may hold the other end of the connection: the process is looked at, too.
         while not self._connection.poll(_SECONDS):
-            if self._popen.poll() is not None and not self._connection.poll(0):
+            if self._child.code is not None and not self._connection.poll(0):
                 raise EOFError
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
         """End it, and leave the connection to whoever waits for its answer."""
-        self._popen.kill()
+        self._child.signal(signal.SIGKILL)
 
     def end(self, patience: float = 0) -> str:
         """End it, wait for its end and say how it ended. One that dies closes its connection a moment before."""
-        with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(patience)
-        self._finalizer()
-        code = self._popen.returncode
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return in_words(self._child.end(patience))
 
 
-def _end(popen: subprocess.Popen[bytes], connection: Connection[Any, Any], owner: int) -> None:
-    if os.getpid() == owner:
-        popen.kill()
-        popen.wait()
-    else:
-        popen.returncode = 0  # its parent waits for it
-    connection.close()
-
-
-def serve(descriptor: int, parent: int) -> None:
+def serve(connection: Pipe) -> None:
     """Answer requests until the connection is closed; what a decoder process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    connection: Connection[Any, Any] = Connection(descriptor)
+    # The thread that started it may end long before the process that it belongs to.
+    end_with_parent(thread=False)
+    try:
+        parent = connection.recv()
+    except (EOFError, ConnectionResetError):
+        os._exit(0)
+    if parent != os.getppid():
+        os._exit(0)  # it was gone before anybody looked
     # Shards are many objects without cycles: looking for those takes a third of the time.
     gc.disable()
     gc.freeze()
@@ -225,13 +209,6 @@ def serve(descriptor: int, parent: int) -> None:
             gc.collect(0)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)
-
-
-def _watch(parent: int) -> NoReturn:
-    """End with the parent, even where a fork of it keeps the connection open."""
-    while os.getppid() == parent:
-        time.sleep(_SECONDS)
-    os._exit(0)
 
 
 def _answered(request: bytes, pickled: bytes) -> list[Any]:
