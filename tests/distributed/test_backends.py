@@ -22,7 +22,7 @@ from runs import (
 )
 
 SUMS = ("--model", "odd_encoders:Sums", "--max-tokens", 150, "-q")
-SLOW = (*SUMS, "--model-arg", "seconds=0.05")
+SLOW = (*SUMS, "--model-arg", "seconds=0.1")
 
 
 @pytest.fixture(scope="module")
