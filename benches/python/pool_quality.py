@@ -166,7 +166,8 @@ def _reservoir(seed: int) -> Order:
 
 _SHUFFLES: dict[str, Callable[[int], Order]] = {
     "seekset, one open shard": partial(_seekset, open_shards=1),
-    "seekset, ten open shards": partial(_seekset, open_shards=OPEN),
+    "seekset, five open shards of each source, ten in all": partial(_seekset, open_shards=OPEN // 2),
+    "seekset, ten open shards of each source, twenty in all": partial(_seekset, open_shards=OPEN),
     'seekset, mixing="global"': partial(_seekset, mixing="global"),
     "webdataset shuffle": partial(_webdataset, initial=100),
     "webdataset shuffle, buffer filled first": _webdataset,
