@@ -408,6 +408,54 @@ def test_a_fork_waits_until_no_thread_is_inside_sqlite(tmp_path, run):
     assert printed.split() == ["all"]
 
 
+@pytest.mark.parametrize("moment", ["before", "after_in_parent", "after_in_child"])
+def test_datasets_may_be_collected_as_garbage_while_a_fork_is_made(dbs, windows, tmp_path, run, moment):
+    """Other packages run code around a fork, too: where it collects garbage, databases are closed in its midst."""
+    printed = run(
+        f"""
+        import gc, os, threading
+        gc.disable()
+        os.register_at_fork({moment}=gc.collect)  # before seekset: it runs while forks are held back
+        from seekset.datasets import ShardedEdenDataset
+
+        def waste():
+            for _ in range(3):
+                ds = ShardedEdenDataset("dna", {str(dbs)!r}, {str(windows)!r}, seq_length=16, stride=9)
+                ds.__getitems__(range(4))
+                ds.itself = ds
+
+        for _ in range(5):
+            waste()
+            child = os.fork()
+            if child == 0:
+                waste()
+                gc.collect()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        done = False
+
+        def collect():
+            while not done:
+                waste()
+                gc.collect()
+
+        thread = threading.Thread(target=collect)
+        thread.start()
+        for _ in range(30):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        done = True
+        thread.join()
+        gc.collect()
+        links = [f"/proc/self/fd/{{fd}}" for fd in os.listdir("/proc/self/fd")]
+        print(sum(os.readlink(link).endswith(".sqlite") for link in links if os.path.islink(link)))
+        """
+    )
+    assert printed.split() == ["0"]
+
+
 def test_spawned_workers_log_the_rank_of_their_dataset(dbs, windows, tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")

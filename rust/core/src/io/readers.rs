@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arc_swap::ArcSwapOption;
 
-use super::sqlite::forks::enter;
+use super::sqlite::forks::close;
 use super::threads;
 
 /// How often a lock that is taken is tried. It is held for nanoseconds, unless a fork left it taken.
 const TRIES: usize = 64;
 
 /// Readers that are not in use, of the process that made them.
-pub(crate) struct Readers<T> {
+pub(crate) struct Readers<T: Send + 'static> {
     kept: ArcSwapOption<Kept<T>>,
 }
 
@@ -20,7 +20,7 @@ struct Kept<T> {
     readers: Mutex<Vec<T>>,
 }
 
-impl<T> Readers<T> {
+impl<T: Send + 'static> Readers<T> {
     pub fn new() -> Self {
         Self { kept: ArcSwapOption::const_empty() }
     }
@@ -55,18 +55,13 @@ impl<T> Readers<T> {
             let most = threads::threads().min(readers.len());
             given = readers.split_off(most);
         }
-        let _inside = enter();
-        drop(given); // after the lock: closing files takes its time
+        close(given); // after the lock: closing files takes its time
     }
 
     /// Lets go of all readers that are not in use.
     pub fn clear(&self) {
-        let _inside = enter();
-        if let Some(kept) = self.kept.swap(None)
-            && kept.pid != std::process::id()
-        {
-            std::mem::forget(kept);
-        }
+        let Some(kept) = self.kept.swap(None) else { return };
+        if kept.pid == std::process::id() { close(kept) } else { std::mem::forget(kept) }
     }
 
     /// The readers of this very process. A forked child leaks those of its parent: they share places in files and locks.
@@ -84,7 +79,7 @@ impl<T> Readers<T> {
     }
 }
 
-impl<T> Drop for Readers<T> {
+impl<T: Send + 'static> Drop for Readers<T> {
     fn drop(&mut self) {
         self.clear();
     }

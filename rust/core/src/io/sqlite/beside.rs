@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
-use super::forks::enter;
+use super::forks::{close, enter};
 use super::{damaged, open, told};
 use crate::error::{Error, Result};
 use crate::io::open::beside;
@@ -14,28 +14,30 @@ use crate::io::whole::{begin, refuse_folder};
 /// A database under way to `path`. Dropped without [`Beside::publish`], it leaves what was there before.
 pub(crate) struct Beside {
     path: PathBuf,
+    under_way: UnderWay,
+}
+
+/// A connection and its file, of the process that made them: a forked child neither closes nor removes them.
+struct UnderWay {
+    pid: u32,
+    parts: Option<Parts>,
+}
+
+struct Parts {
     // Closed before its file is removed: fields are dropped in this order.
-    connection: Gated,
+    connection: Connection,
     temp: TempPath,
 }
 
-/// A connection that is closed as one is used: with forks held back.
-struct Gated(Option<Connection>);
-
-impl Gated {
-    const OPEN: &str = "it is open until it is closed";
-
-    fn close(mut self) -> rusqlite::Result<()> {
-        let _inside = enter();
-        self.0.take().map_or(Ok(()), |connection| connection.close().map_err(|(_, error)| error))
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Some(parts) = self.parts.take() else { return };
+        if self.pid == std::process::id() { close(parts) } else { std::mem::forget(parts) }
     }
 }
 
-impl Drop for Gated {
-    fn drop(&mut self) {
-        let _inside = enter();
-        self.0.take();
-    }
+impl UnderWay {
+    const OPEN: &str = "it is open until it is published";
 }
 
 impl Beside {
@@ -56,7 +58,8 @@ impl Beside {
         connection.execute_batch(&manners).map_err(told)?;
         // It answers with the mode it has now.
         connection.query_row("PRAGMA journal_mode = OFF", [], |_| Ok(())).map_err(told)?;
-        Ok(Self { path: path.to_owned(), connection: Gated(Some(connection)), temp })
+        let under_way = UnderWay { pid: std::process::id(), parts: Some(Parts { connection, temp }) };
+        Ok(Self { path: path.to_owned(), under_way })
     }
 
     pub fn path(&self) -> &Path {
@@ -64,11 +67,11 @@ impl Beside {
     }
 
     pub fn connection(&self) -> &Connection {
-        self.connection.0.as_ref().expect(Gated::OPEN)
+        &self.under_way.parts.as_ref().expect(UnderWay::OPEN).connection
     }
 
     pub fn connection_mut(&mut self) -> &mut Connection {
-        self.connection.0.as_mut().expect(Gated::OPEN)
+        &mut self.under_way.parts.as_mut().expect(UnderWay::OPEN).connection
     }
 
     /// An error of SQLite, with the name that the file will have.
@@ -78,8 +81,12 @@ impl Beside {
 
     /// Gives the database its name, replacing what was there.
     pub fn publish(self) -> Result<PathBuf> {
-        let Self { path, connection, temp } = self;
-        connection.close().map_err(|e| told(e, &path))?;
+        let Self { path, mut under_way } = self;
+        let Parts { connection, temp } = under_way.parts.take().expect(UnderWay::OPEN);
+        {
+            let _inside = enter();
+            connection.close().map_err(|(_, error)| told(error, &path))?;
+        }
         // The old one is good until the new one is: nothing was synced while it was written.
         std::fs::File::open(&temp).and_then(|file| file.sync_all()).map_err(|e| Error::io(&path, e))?;
         temp.persist(&path).map_err(|e| Error::io(&path, e.error))?;
