@@ -16,6 +16,8 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 import seekset
 
+pytest_plugins = ["hung"]
+
 # Workers of a fork server are forks of a process that has imported what they need, and not each of a bare one.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "seekset.datasets"])
 
@@ -104,7 +106,7 @@ def run(program, tmp_path):
     def run(source, *arguments, **environment):
         command, environment = program(source, *arguments), {**os.environ, **environment}
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=False
         )
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
