@@ -12,13 +12,14 @@ use seekset_core::gather::kernel::{Id, fit};
 use seekset_core::gather::layout::{Ends, Rectangle, rows, slots};
 use seekset_core::gather::targets::Uncounted;
 use seekset_core::gather::{Kernel, TokenTable as Table, Translate};
+use seekset_core::io::room::{Number, written};
 use seekset_core::plan::Request;
 use seekset_core::plan::split::Splits;
 use seekset_core::plan::windows::{self, Windows};
 
 use crate::errors::OrRaise;
 use crate::fasta::texts;
-use crate::gather::{Letters, Wanted, given_rows, zeros};
+use crate::gather::{Letters, Wanted, given_rows};
 use crate::table::TokenTable;
 use crate::watch::watched;
 
@@ -68,7 +69,7 @@ impl<'a, T: Id> Around<'a, T> {
 }
 
 /// Token ids of letters: a row of so many columns for each request, filled up, or without columns one after another.
-pub fn tokens<'py, T: Id + Element>(
+pub fn tokens<'py, T: Id + Number + Element>(
     py: Python<'py>,
     letters: &impl Letters,
     table: &Table,
@@ -82,9 +83,9 @@ pub fn tokens<'py, T: Id + Element>(
     let around = Around::<T>::new(ends, table, count)?.or_raise(py)?;
     let Some(columns) = columns else {
         let needed = letters.letters().iter().enumerate().map(|(row, &n)| n as usize + around.len(row)).sum();
-        let mut values = zeros::<T>(py, needed)?;
-        let fill = || letters.gather(&kernel, slots(&mut values, letters.letters(), 1, |row| around.of(row))?);
-        py.detach(fill).or_raise(py)?;
+        let fill = |room: &mut [T]| letters.gather(&kernel, slots(room, letters.letters(), 1, |row| around.of(row))?);
+        // SAFETY: slots are all of the room but their ends, which are written; and gathering writes each of them.
+        let values = py.detach(|| unsafe { written(needed, fill) }).or_raise(py)?;
         return Ok(PyArray1::from_vec(py, values).into_any());
     };
     let shape = Rectangle { columns, width: 1, pad };
@@ -95,8 +96,8 @@ pub fn tokens<'py, T: Id + Element>(
         py.detach(|| fill(room)).or_raise(py)?;
         return Ok(out.clone());
     }
-    let mut values = zeros::<T>(py, count * columns)?;
-    py.detach(|| fill(&mut values)).or_raise(py)?;
+    // SAFETY: rows are their letters, which gathering writes, and ends and padding, which are written.
+    let values = py.detach(|| unsafe { written(count * columns, fill) }).or_raise(py)?;
     Ok(PyArray1::from_vec(py, values).reshape([count, columns])?.into_any())
 }
 
@@ -386,14 +387,8 @@ fn masked<'py, T: Id + Ord + Element>(
     let tokens = tokens.as_slice()?;
     let labels = columns.saturating_sub(1);
     let uncounted = Uncounted::new(uncounted);
-    let mut mask = Vec::with_capacity(count * labels);
-    mask.resize(count * labels, 0.0);
-    if labels > 0 {
-        py.detach(|| {
-            for (row, mask) in tokens.chunks_exact(columns).zip(mask.chunks_exact_mut(labels)) {
-                uncounted.write(&row[1..], mask);
-            }
-        });
-    }
+    let fill = |room: &mut [f32]| uncounted.write_rows(tokens, columns, room);
+    // SAFETY: there are as many labels in all rows as there is room for, and each has its number written.
+    let mask = py.detach(|| unsafe { written(count * labels, fill) }).or_raise(py)?;
     PyArray1::from_vec(py, mask).reshape([count, labels])
 }

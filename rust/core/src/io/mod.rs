@@ -1,7 +1,7 @@
 //! Bytes from files: sources to read from, files written beside and renamed, fingerprints, threads.
 //!
 //! All `unsafe` code of the crate is in this module (the memory map in [`mapped`], prefetching in `prefetch`, table lookups in
-//! `shuffle`, calls into zlib and libdeflate in [`deflate`] and into SQLite in `sqlite`).
+//! `shuffle`, space that is not filled before it is written in [`room`], calls into zlib and libdeflate in [`deflate`] and into SQLite in `sqlite`).
 
 pub mod bgzf;
 pub mod deflate;
@@ -14,6 +14,7 @@ pub mod origin;
 pub mod pread;
 pub(crate) mod prefetch;
 pub(crate) mod readers;
+pub mod room;
 pub(crate) mod seldom;
 pub(crate) mod shuffle;
 pub mod source;

@@ -1,0 +1,60 @@
+//! Space for values that are written once, without being filled with zeros before: for a batch, that is a second writing.
+
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// What there may be space for: numbers that need no care when they are overwritten.
+pub trait Number: Copy + Send + Sync + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! numbers {
+    ($($kind:ty),*) => {$(
+        impl sealed::Sealed for $kind {}
+        impl Number for $kind {}
+    )*};
+}
+numbers!(u8, i32, i64, f32);
+
+/// Space for `len` numbers, in which `write` puts them. More than there is, is an error.
+///
+/// # Safety
+///
+/// Where `write` succeeds, it has written every number; and it reads none that it has not written.
+pub unsafe fn written<T: Number>(len: usize, write: impl FnOnce(&mut [T]) -> Result<()>) -> Result<Vec<T>> {
+    let mut values: Vec<T> = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::from(io::Error::from(io::ErrorKind::OutOfMemory)))?;
+    // SAFETY: the space was reserved, is nobody else's, and is only written to: that is the caller's part.
+    write(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr(), len) })?;
+    // SAFETY: `write` has written all of it.
+    unsafe { values.set_len(len) };
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_that_were_written() {
+        let fill = |room: &mut [i32]| {
+            room.fill(7);
+            Ok(())
+        };
+        // SAFETY: all are written.
+        assert_eq!(unsafe { written(3, fill) }.unwrap(), [7, 7, 7]);
+        assert!(unsafe { written(0, fill) }.unwrap().is_empty());
+    }
+
+    #[test]
+    fn failures_and_more_than_there_is_are_errors() {
+        // SAFETY: nothing is said to be written.
+        let failed = unsafe { written::<u8>(3, |_| Err(Error::Mismatch("no".to_owned()))) };
+        assert_eq!(failed.unwrap_err().to_string(), "no");
+        // SAFETY: `write` is not called.
+        assert!(unsafe { written::<i64>(usize::MAX / 16, |_| unreachable!()) }.is_err());
+    }
+}
