@@ -339,3 +339,13 @@ def test_processes_are_not_left_behind(genome):
     ds, before = in_order(genome), multiprocessing.active_children()
     list(DataLoader(ds, batch_size=2, num_workers=2, multiprocessing_context="fork", collate_fn=collate))
     assert multiprocessing.active_children() == before
+
+
+@pytest.mark.parametrize("unknown", [1, 9])
+def test_letters_whose_id_is_a_special_one_do_not_count(write, unknown):
+    """Else the mask follows from where letters lie, and tokens are not looked at for it."""
+    table = TokenTable({"A": 4, "C": 5}, specials={"bos": 2, "eos": 3, "pad": 1, "unk": unknown}, fold_case=True)
+    ds = WindowDataset(write(b">a\nACNNA\n"), window=8, tokens=table, shuffle=False, tail="partial")
+    assert ds[0]["labels"].tolist() == [4, 5, unknown, unknown, 4, 3, 1, 1]
+    counts = float(unknown != 1)
+    assert ds[0]["loss_mask"].tolist() == [1, 1, counts, counts, 1, 0, 0, 0]

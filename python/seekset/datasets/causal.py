@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from seekset import _core
 from seekset.datasets.columns import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 __all__ = ["CausalBatch", "CausalItems", "attention_mask", "narrowed"]
@@ -25,7 +22,7 @@ class CausalBatch(dict[str, Any]):
     One that was made by :meth:`of`, and not changed since, goes from a worker to its loader as rows of tokens in the
     smallest numbers that hold them, and a bit for each label: an eightieth part of its tensors.
 
-    >>> batch = CausalBatch.of(np.array([[2, 65, 67, 0, 1]]), [0, 1, 2, 3])
+    >>> batch = CausalBatch.of(np.array([[2, 65, 67, 0, 1]]), np.array([[1, 1, 0, 0]], dtype=np.float32))
     >>> batch["tokens"], batch["labels"], batch["loss_mask"]
     (tensor([[ 2, 65, 67,  0]]), tensor([[65, 67,  0,  1]]), tensor([[1., 1., 0., 0.]]))
     """
@@ -36,7 +33,7 @@ class CausalBatch(dict[str, Any]):
     def of(
         cls,
         rows: NDArray[Any],
-        uncounted: Sequence[int],
+        mask: NDArray[np.float32],
         ignored: NDArray[np.bool_] | None = None,
         *,
         with_attention: bool = False,
@@ -45,11 +42,10 @@ class CausalBatch(dict[str, Any]):
 
         Args:
             rows: Tokens, with one more column than the items have, which is padding. Tokens and labels are views of it.
-            uncounted: Ids whose labels don't count.
+            mask: 1 for each label that counts, 0 for the others.
             ignored: Further labels that don't count, one flag for each label.
             with_attention: Whether items have an attention mask, too.
         """
-        mask = _core.loss_mask(rows, list(uncounted))
         if ignored is not None:
             mask[ignored] = 0
         return cls._of(rows, mask, with_attention=with_attention)

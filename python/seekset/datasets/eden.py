@@ -11,7 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from seekset import _core
-from seekset._core import flip_coins
+from seekset._core import flip_coins, loss_mask
 from seekset.datasets.causal import CausalBatch, CausalItems
 from seekset.datasets.eden_tokens import EdenTokens, control_tag
 from seekset.datasets.order import Order
@@ -218,7 +218,8 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         if self._log is not None:
             samples = (self._sample(contig) for contig in contigs)
             self._log.write(zip(windows.tolist(), contigs, samples, numbers.tolist(), strict=True))
-        return CausalItems(CausalBatch.of(rows, self._uncounted, with_attention=self.create_attention_mask))
+        mask = loss_mask(rows, self._uncounted)
+        return CausalItems(CausalBatch.of(rows, mask, with_attention=self.create_attention_mask))
 
     def _sample(self, contig: str) -> str:
         if len(self._numbers) == 1:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from seekset._core import TokenTable, flip_coins
+from seekset._core import TokenTable, flip_coins, letters_mask, loss_mask
 from seekset.datasets.causal import CausalBatch, CausalItems
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
@@ -122,6 +123,7 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
         self._flags = _flag_table(mask_n=mask_n, mask_lowercase=mask_lowercase)
         self._order = Order(len(self.plan), shuffle=shuffle, seed=seed)
         self.uncounted = self._not_counted()
+        self._all_letters_count = not _ids_of_letters(self.tokens) & set(self.uncounted)
 
     def _share_plan(self) -> None:
         """Put what grows with the contigs where all processes of a loader see it, however they are started."""
@@ -175,9 +177,14 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def _items(self, places: Sequence[int], epoch: int | None = None) -> CausalItems:
         refuse_cuda_in_worker()
+        spans, edges = self._edged(self._spans(places, epoch))
         # One column more, which is padding: labels are one place on.
-        rows, flags = self.gather(self._spans(places, epoch), self.plan.window + 1)
-        return CausalItems(CausalBatch.of(rows, self.uncounted, None if flags is None else flags[:, 1:]))
+        rows, flags = self._gathered(spans, edges, self.plan.window + 1)
+        if self._all_letters_count:
+            mask = letters_mask(edges[0] * len(self._around[0]), spans.letters, self.plan.window)
+        else:
+            mask = loss_mask(rows, self.uncounted)
+        return CausalItems(CausalBatch.of(rows, mask, None if flags is None else flags[:, 1:]))
 
     def packed(
         self, max_tokens: int | None = None, *, even: Even = "none", world: World | None = None
@@ -189,7 +196,11 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
     def gather(self, spans: WindowSpans, columns: int | None) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Token ids of windows, in rows of so many columns or one after another; and which labels don't count."""
-        spans, edges = self._edged(spans)
+        return self._gathered(*self._edged(spans), columns)
+
+    def _gathered(
+        self, spans: WindowSpans, edges: tuple[NDArray[np.int64], NDArray[np.int64]], columns: int | None
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         header, footer = self._around
         ends = _row_ends(edges, header, footer)
         rows = self._gather(spans, columns, self.tokens, self._dtype, self.tokens.pad or 0, ends)
@@ -277,6 +288,15 @@ def _table(tokens: str | TokenTable) -> TokenTable:
     if table.pad is None:
         raise MismatchError(f"{table!r} has no pad id, which windows need: labels end in it")
     return table
+
+
+def _ids_of_letters(table: TokenTable) -> set[int]:
+    """The ids that letters may have; those without one are refused when they are read."""
+    ids = {table.unk} if table.unk is not None else set()
+    for letter in _LETTERS:
+        with suppress(KeyError):
+            ids.add(table[letter])
+    return ids
 
 
 def _ends(table: TokenTable, *, include_bos: bool | None, include_eos: bool | None) -> tuple[list[int], list[int]]:

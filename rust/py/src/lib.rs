@@ -71,7 +71,7 @@ mod _core {
     #[pymodule_export]
     use crate::view::View;
     #[pymodule_export]
-    use crate::windows::{Contigs, flip_coins, loss_mask, split_of, window_ends};
+    use crate::windows::{Contigs, flip_coins, letters_mask, loss_mask, split_of, window_ends};
     #[pymodule_export]
     use crate::writer::TFRecordWriter;
 }

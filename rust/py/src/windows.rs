@@ -10,7 +10,7 @@ use seekset_core::Result;
 use seekset_core::contigs::{Contigs as Core, Selection, Stretch};
 use seekset_core::gather::kernel::{Id, fit};
 use seekset_core::gather::layout::{Ends, Rectangle, rows, slots};
-use seekset_core::gather::targets::Uncounted;
+use seekset_core::gather::targets::{Uncounted, write_letters};
 use seekset_core::gather::{Kernel, TokenTable as Table, Translate};
 use seekset_core::io::room::{Number, written};
 use seekset_core::plan::Request;
@@ -353,6 +353,28 @@ pub fn split_of(py: Python<'_>, ids: Vec<String>, splits: Vec<f64>) -> PyResult<
     let splits = Splits::new(&splits).or_raise(py)?;
     let numbers = ids.iter().map(|id| splits.of(id.as_bytes()).map_or(-1, |number| number as i64)).collect();
     Ok(PyArray1::from_vec(py, numbers))
+}
+
+/// Which labels count where those of letters do, and no others: letters start at a token of each row, and are so many.
+#[pyfunction]
+pub fn letters_mask<'py>(
+    py: Python<'py>,
+    starts: PyReadonlyArray1<'py, i64>,
+    letters: PyReadonlyArray1<'py, i64>,
+    labels: usize,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let (starts, letters) = (starts.as_slice()?, letters.as_slice()?);
+    if starts.len() != letters.len() || starts.iter().chain(letters).any(|&n| n < 0) {
+        return Err(PyValueError::new_err("every row needs a start and a number of letters, neither below 0"));
+    }
+    let spans = starts.iter().zip(letters).map(|(&start, &letters)| (start as usize, letters as usize));
+    let fill = |room: &mut [f32]| {
+        write_letters(spans, labels, room);
+        Ok(())
+    };
+    // SAFETY: there is room for as many rows as there are spans, and each is written as a whole.
+    let mask = py.detach(|| unsafe { written(starts.len() * labels, fill) }).or_raise(py)?;
+    PyArray1::from_vec(py, mask).reshape([starts.len(), labels])
 }
 
 /// Which labels count: rows of tokens that are one longer than their labels, as float32 of the labels' shape.

@@ -29,7 +29,7 @@ pub(super) fn gather<'o, K: Kernel>(
     sequences: &EdenSequences,
     windows: &[Window<'_>],
     kernel: &K,
-    cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>>,
+    cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>> + Send,
 ) -> Result<()>
 where
     K::Out: 'o,
@@ -40,7 +40,12 @@ where
     let readers = sequences.readers(shares.len());
     let part = |(reader, places)| Part { reader, places, letters: Vec::new() };
     let mut parts: Vec<Part<'_>> = readers.into_iter().zip(shares).map(part).collect();
-    let done = fill(sequences, windows, &mut parts, kernel, cut);
+    // Into the pool once: each time costs about as much as reading a window does.
+    let done = if parts.len() > 1 {
+        threads::in_pool(|| fill(sequences, windows, &mut parts, kernel, cut)).flatten()
+    } else {
+        fill(sequences, windows, &mut parts, kernel, cut)
+    };
     sequences.give(parts.into_iter().map(|part| part.reader).collect());
     done
 }
@@ -61,7 +66,7 @@ fn fill<'o, K: Kernel>(
     windows: &[Window<'_>],
     parts: &mut [Part<'_>],
     kernel: &K,
-    cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>>,
+    cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>> + Send,
 ) -> Result<()>
 where
     K::Out: 'o,
@@ -97,12 +102,12 @@ where
     })
 }
 
-/// Does the work of all parts, each on a thread; of several errors, the first part's counts.
+/// Does the work of all parts, each on a thread of the pool that this is called in; of several errors, the first part's counts.
 fn each<T: Send>(mut parts: Vec<T>, work: impl Fn(T) -> Result<()> + Send + Sync) -> Result<()> {
     if parts.len() == 1 {
         return parts.pop().map_or(Ok(()), work);
     }
-    let done: Vec<Result<()>> = threads::in_pool(|| parts.into_par_iter().with_max_len(1).map(work).collect())?;
+    let done: Vec<Result<()>> = parts.into_par_iter().with_max_len(1).map(work).collect();
     done.into_iter().collect()
 }
 

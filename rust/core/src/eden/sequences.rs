@@ -97,7 +97,7 @@ impl EdenSequences {
         &self,
         windows: &[Window<'_>],
         kernel: &K,
-        cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>>,
+        cut: impl FnOnce(&[u64]) -> Result<Vec<&'o mut [K::Out]>> + Send,
     ) -> Result<()>
     where
         K::Out: 'o,

@@ -21,7 +21,7 @@ use crate::plan::address::Lines;
 use crate::plan::batch::{Batch, Part};
 
 /// Batches of fewer letters are copied on the calling thread: handing over would cost more.
-const FEW_LETTERS: u64 = 1 << 16;
+const FEW_LETTERS: u64 = 1 << 17;
 
 /// Jobs that one thread takes at a time, at most: where there are few, which are long then, each thread gets some.
 const TAKEN: usize = 256;

@@ -10,7 +10,7 @@ use crate::io::threads;
 const LOOKED_UP: usize = 1 << 10;
 
 /// Fewer labels than this are looked at on the calling thread: handing over would cost more.
-const FEW: usize = 1 << 14;
+const FEW: usize = 1 << 20;
 
 /// Ids whose labels don't count.
 #[derive(Debug, Clone)]
@@ -79,6 +79,21 @@ impl<T: Id + Ord> Uncounted<T> {
     }
 }
 
+/// Writes the mask of rows of which only the letters count, by where letters start in each row's tokens and how many there
+/// are: the tokens need not be read again, which other threads may have written. The first token of a row is no label.
+pub fn write_letters(letters: impl Iterator<Item = (usize, usize)>, labels: usize, mask: &mut [f32]) {
+    if labels == 0 {
+        return;
+    }
+    for ((start, count), mask) in letters.zip(mask.chunks_exact_mut(labels)) {
+        let end = (start + count).saturating_sub(1).min(labels);
+        let start = start.saturating_sub(1).min(end);
+        mask[..start].fill(0.0);
+        mask[start..end].fill(1.0);
+        mask[end..].fill(0.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn letters_count_where_they_are_labels() {
+        let of = |letters: &[(usize, usize)], labels: usize| {
+            let mut mask = vec![9.0; letters.len() * labels];
+            write_letters(letters.iter().copied(), labels, &mut mask);
+            mask
+        };
+        assert_eq!(of(&[(1, 2), (0, 2), (2, 1)], 3), [1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(of(&[(0, 0), (1, 0), (0, 9)], 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+        assert!(of(&[(0, 1)], 0).is_empty());
+    }
+
+    #[test]
     fn rows_have_a_token_more_than_labels() {
         let uncounted = Uncounted::new(&[0_i64, 1]);
         let of = |tokens: &[i64], columns: usize| {
@@ -106,7 +133,7 @@ mod tests {
         };
         assert_eq!(of(&[2, 65, 0, 1, 66, 67], 3), [1.0, 0.0, 1.0, 1.0]);
         assert!(of(&[5, 6], 1).is_empty());
-        let tokens: Vec<i64> = (0..4 * FEW as i64).map(|k| k % 3).collect();
+        let tokens: Vec<i64> = (0..2 * FEW as i64).map(|k| k % 3).collect();
         let labels: Vec<i64> = tokens.chunks_exact(64).flat_map(|row| &row[1..]).copied().collect();
         let mut expected = vec![9.0; labels.len()];
         uncounted.write(&labels, &mut expected);
