@@ -48,7 +48,7 @@ def _hold_embed(size: data.Size) -> list[Row]:
         Contest(
             f"{title}, 1 worker",
             [
-                Contestant("seekset, 1 worker", partial(run, "cpu", _ROUNDS)),
+                Contestant("seekset, 1 worker", partial(run, "cpu", _MORE_ROUNDS)),
                 Contestant("a bare loop over the same batches", partial(_enter_loop, sample), goal=0.98),
             ],
         )

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import gzip
+import pickle
 import random
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import numpy as np
 
+import pool_shards
 from contest import Row, apart
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 SHARDS, OF_SHARD, OF_FIRST = 50, 200, 40
 BUFFER, BATCH, OPEN = 1_000, 100, 10
 _SEEDS = range(5)
+
+_T = TypeVar("_T")
 
 # Rows by number, in the order of delivery and in that of reading.
 Order = tuple[list[int], list[int]]
@@ -41,7 +48,67 @@ def show() -> list[Row]:
     lines.append(("a uniformly random order", *_cells(found[0].ideal)))
     for line in lines:
         click.echo(f"| {' | '.join(line)} |")
+    apart(_show_at_equal_bytes)
     return []
+
+
+# --- at equal bytes ---------------------------------------------------------------------------------------------------
+
+
+def _show_at_equal_bytes() -> None:
+    """The same shards with positions of Hex in them, as pickles: what a pool of arrays takes, a packed one may take."""
+    with TemporaryDirectory() as folder:
+        paths = pool_shards.write_pickles(Path(folder), OF_SHARD)
+        peak = _bytes_of_reservoir([path for shards in paths.values() for path in shards])
+        click.echo(f"\nThe same shards with positions of Hex in them, as pickles, and a budget of {peak} bytes:")
+        click.echo("| | bytes at most | rows in the pool | shards per batch | same-shard neighbours |")
+        click.echo("| --- | --: | --: | --: | --: |")
+        found = np.mean([measured(*_reservoir(seed)).whole for seed in _SEEDS], axis=0)
+        click.echo(f"| ten open shards and a reservoir | {peak} | {BUFFER} | {' | '.join(_cells(found)[:2])} |")
+        for open_shards in (OPEN // 2, OPEN):
+            runs = [_mixed_dataset(paths, seed, open_shards, peak) for seed in _SEEDS]
+            found = np.mean([quality.whole for quality, _, _ in runs], axis=0)
+            taken, held = max(taken for _, taken, _ in runs), max(held for _, _, held in runs)
+            name = f"seekset, {open_shards} open shards of each source"
+            click.echo(f"| {name} | {taken} | {held} | {' | '.join(_cells(found)[:2])} |")
+
+
+def _bytes_of_reservoir(paths: list[Path]) -> int:
+    """The most that its rows take, by the allocator's count. All rows of an open pickle are there until taken."""
+
+    def rows(shard: int) -> Iterator[dict[str, Any]]:
+        with gzip.open(paths[shard]) as file:
+            return iter(pickle.load(file)["examples"])
+
+    tracemalloc.start()
+    try:
+        for _ in _through_reservoir(0, rows):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _mixed_dataset(
+    paths: dict[str, list[Path]], seed: int, open_shards: int, max_bytes: int
+) -> tuple[MixingQuality, int, int]:
+    """An epoch of the real thing within a budget: how it is mixed, and the bytes and rows that were pooled at most."""
+    from seekset.datasets import MixedShardDataset
+
+    dataset = MixedShardDataset(
+        sources={source: [str(path) for path in shards] for source, shards in paths.items()},
+        pool_rows=SHARDS * OF_SHARD,
+        max_bytes=max_bytes,
+        open_shards=open_shards,
+        seed=seed,
+        batch_size=BATCH,
+        return_provenance=True,
+    )
+    found = [batch["provenance"] for batch in dataset]
+    shards, rows = (np.concatenate([np.asarray(part[name]) for part in found]) for name in ("shard", "row"))
+    report = dataset.report()
+    read = list(range(SHARDS * OF_SHARD))  # of the rank correlation nothing is shown
+    return measured((shards * OF_SHARD + rows).tolist(), read), report["peak_bytes"], dataset.plan().pool_rows
 
 
 def _qualities(shuffle: Callable[[int], Order]) -> list[MixingQuality]:
@@ -71,7 +138,7 @@ def _mixed(seed: int) -> list[int]:
     return random.Random(seed).sample(range(SHARDS), SHARDS)
 
 
-def _seekset(seed: int, open_shards: int = 1, mixing: Mixing = "pool") -> Order:
+def _seekset(seed: int, open_shards: int = 1, mixing: Mixing = "pool", threshold: int = BUFFER * 3 // 4) -> Order:
     """Planned by row counts alone: of shards there are only these."""
     from seekset.mixing import MixPlan
     from seekset.shards import Census, Field, Shard
@@ -86,7 +153,7 @@ def _seekset(seed: int, open_shards: int = 1, mixing: Mixing = "pool") -> Order:
     plan = MixPlan(
         sources=tuple(Source(str(first), tuple(map(shard, range(first, last)))) for first, last in cuts),
         pool_rows=BUFFER,
-        threshold=BUFFER * 3 // 4,
+        threshold=threshold,
         open_shards=open_shards,
         mixing=mixing,
     )
@@ -136,13 +203,24 @@ def _hugging_face(seed: int, open_shards: int) -> Order:
 
 def _reservoir(seed: int) -> Order:
     """Ten open shards, a row of each in turn, into a buffer from which a random one goes out."""
-    rng, waiting, read = random.Random(seed), iter(_mixed(seed)), []
+    read: list[int] = []
 
-    def turns() -> Iterator[int]:
-        opened: list[Iterator[int]] = []
+    def rows(shard: int) -> Iterator[int]:
+        for row in _rows_of(shard):
+            read.append(row)
+            yield row
+
+    return list(_through_reservoir(seed, rows)), read
+
+
+def _through_reservoir(seed: int, rows_of: Callable[[int], Iterator[_T]]) -> Iterator[_T]:
+    rng, waiting = random.Random(seed), iter(_mixed(seed))
+
+    def turns() -> Iterator[_T]:
+        opened: list[Iterator[_T]] = []
         while True:
             while len(opened) < OPEN and (shard := next(waiting, None)) is not None:
-                opened.append(_rows_of(shard))
+                opened.append(rows_of(shard))
             if not opened:
                 return
             for rows in list(opened):
@@ -151,22 +229,22 @@ def _reservoir(seed: int) -> Order:
                 else:
                     yield row
 
-    pool, delivered = [], []
+    pool: list[_T] = []
     for row in turns():
-        read.append(row)
         if len(pool) < BUFFER:
             pool.append(row)
             continue
         at = rng.randrange(BUFFER)
-        delivered.append(pool[at])
-        pool[at] = row
+        taken, pool[at] = pool[at], row
+        yield taken
     rng.shuffle(pool)
-    return delivered + pool, read
+    yield from pool
 
 
 _SHUFFLES: dict[str, Callable[[int], Order]] = {
     "seekset, one open shard": partial(_seekset, open_shards=1),
     "seekset, five open shards of each source, ten in all": partial(_seekset, open_shards=OPEN // 2),
+    "the same, refilled whenever a row is taken": partial(_seekset, open_shards=OPEN // 2, threshold=BUFFER),
     "seekset, ten open shards of each source, twenty in all": partial(_seekset, open_shards=OPEN),
     'seekset, mixing="global"': partial(_seekset, mixing="global"),
     "webdataset shuffle": partial(_webdataset, initial=100),

@@ -72,10 +72,26 @@ def _write_shards(shards: Shards) -> None:
         for number in range(count):
             columns = _positions(rng, of_shard)
             path = shards.folder / source / f"shuffled_{number:04}"
-            with gzip.open(f"{path}.pkl.gz", "wb", compresslevel=6) as file:
-                pickle.dump({"examples": list(examples(columns)), "source": source}, file)
+            _write_pickle(Path(f"{path}.pkl.gz"), columns)
             np.savez(f"{path}.npz", **columns)
             _write_tar(Path(f"{path}.tar"), columns)
+
+
+def write_pickles(folder: Path, of_shard: int) -> dict[str, list[Path]]:
+    """Shards of so many rows, as pickles only; their paths by source, which are in their order."""
+    rng = np.random.default_rng(_SEED)
+    written: dict[str, list[Path]] = {source: [] for source in _SHARDS}
+    for source, count in _SHARDS.items():
+        (folder / source).mkdir()
+        for number in range(count):
+            written[source].append(folder / source / f"shuffled_{number:04}.pkl.gz")
+            _write_pickle(written[source][-1], _positions(rng, of_shard))
+    return written
+
+
+def _write_pickle(path: Path, columns: Columns) -> None:
+    with gzip.open(path, "wb", compresslevel=6) as file:
+        pickle.dump({"examples": list(examples(columns)), "source": path.parent.name}, file)
 
 
 def _positions(rng: np.random.Generator, count: int) -> Columns:

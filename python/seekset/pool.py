@@ -131,7 +131,7 @@ class _Filling:
             for ahead in readings[place : place + self.plan.decoders]:
                 if ahead not in self.coming:
                     self.ask(ahead, upcoming.stretch(ahead))
-            yield reading, self.take(reading, upcoming)
+            yield reading, self.took(reading, self.loader.wait(reading))
 
     def look_ahead(self, used: int, upcoming: Upcoming) -> None:
         """Ask for what is needed next, as far as there is room for its rows beside those that are there or come.
@@ -147,15 +147,20 @@ class _Filling:
             self.ask(needed, upcoming.stretch(needed))
 
     def want(self, reading: int, upcoming: Upcoming) -> None:
-        """Ask for what is needed now, though there was no room to look ahead."""
+        """Ask for what is needed now, though there was no room to look ahead; no more than there are bytes for."""
         # What comes before it is needed, too; and none is told of twice.
-        while reading not in self.coming and (needed := upcoming.next_reading()) is not None:
+        while reading not in self.coming and len(self.coming) <= self.plan.decoders:
+            if (needed := upcoming.next_reading()) is None:
+                return
             self.ask(needed, upcoming.stretch(needed))
 
-    def take(self, reading: int, upcoming: Upcoming) -> Loaded:
-        """What was read, waited for if need be."""
-        self.want(reading, upcoming)
-        return self.took(reading, self.loader.wait(reading))
+    def until(self, reading: int, upcoming: Upcoming) -> Iterator[tuple[int, Loaded]]:
+        """What is needed now, waited for if need be, and before it what has to make room for it on its way."""
+        taken = None
+        while taken != reading:
+            self.want(reading, upcoming)
+            taken = reading if reading in self.coming else next(iter(self.coming))
+            yield taken, self.took(taken, self.loader.wait(taken))
 
     def took(self, reading: int, loaded: Loaded) -> Loaded:
         """Take note of what came."""
@@ -219,7 +224,8 @@ class _Rows:
             # It is read from now on; only rows that are wanted now wait for it.
             self._filling.want(missing, self._pool)
             if done < count:
-                self._put(missing, self._filling.take(missing, self._pool))
+                for reading, loaded in self._filling.until(missing, self._pool):
+                    self._put(reading, loaded)
         found = self._filling.drawn(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         found.columns = {name: column[:done] for name, column in columns.items()}
         return found
@@ -309,7 +315,8 @@ class _Objects:
 
     def _block(self, reading: int) -> Sequence[Any]:
         if reading not in self._blocks:
-            self._keep(reading, self._filling.take(reading, self._order))
+            for taken, loaded in self._filling.until(reading, self._order):
+                self._keep(taken, loaded)
             self._filling.look_ahead(self._bytes(), self._order)
         return self._blocks[reading]
 

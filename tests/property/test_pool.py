@@ -166,7 +166,7 @@ def test_rows_that_are_read_singly_are_kept_as_pooled_ones_are(folders, counts, 
 @settings(max_examples=12)
 @given(
     st.lists(st.lists(st.sampled_from([0, 1, 40, 300]), min_size=1, max_size=5), min_size=1, max_size=3),
-    st.integers(1, 3),
+    st.integers(1, 6),
     st.integers(1, 3),
     st.integers(0, 400_000),
     st.integers(0, 200),

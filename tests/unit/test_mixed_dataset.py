@@ -777,6 +777,22 @@ def test_bytes_bound_the_pool_where_rows_do_not(tmp_path):
     data.ledger.check()
 
 
+@pytest.mark.parametrize("open_shards", [1, 5, 10])
+def test_many_open_shards_are_read_within_the_bytes(tmp_path, open_shards):
+    """The first row of all needs every one of them, but they are not all on their way at once."""
+    sources = {name: tmp_path / name for name in ("some", "others")}
+    for name, folder in sources.items():
+        folder.mkdir()
+        for shard in range(20):
+            write_hex(folder / f"{shard:02}.pkl.gz", hex_examples(40, seed=20 * (name == "some") + shard))
+    made = partial(mixed, sources, open_shards=open_shards, batch_size=100)
+    most = made(pool_rows=1600, max_bytes=None).plan(quality_batch=None).peak_bytes
+    data = made(pool_rows=1600, max_bytes=most)
+    for _ in data:
+        assert data.report()["peak_bytes"] <= most
+    data.ledger.check()
+
+
 @pytest.mark.parametrize("name", ["0.npz", "0.pkl"])
 def test_two_million_positions_of_hex_stay_under_a_gigabyte(tmp_path, name):
     """As `StreamingMixedShardDataset` has it: counted from what the rows of one shard take, without two million."""
