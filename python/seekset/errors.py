@@ -17,6 +17,7 @@ __all__ = [
     "FormatError",
     "MemoryLimitError",
     "MismatchError",
+    "MissingExtraError",
     "SeeksetError",
     "SeeksetWarning",
     "StaleIndexError",
@@ -50,6 +51,10 @@ class MismatchError(SeeksetError, ValueError):
 
 class MemoryLimitError(SeeksetError):
     """More memory would be needed than was allowed."""
+
+
+class MissingExtraError(SeeksetError, ModuleNotFoundError):
+    """A package that only some features need is not installed; the message names the extra that brings it."""
 
 
 class UnknownIdError(SeeksetError, KeyError):

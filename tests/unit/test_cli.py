@@ -400,7 +400,7 @@ def test_demo_refuses_a_folder_of_other_files(cli, tmp_path):
 
 
 def test_demo_takes_a_folder_that_is_new_or_empty_or_its_own(tmp_path):
-    from seekset.cli.demo import claim
+    from seekset.demo.folder import claim
 
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new/er"):
