@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from nvidia.dali import Pipeline, fn, types
-from nvidia.dali import tfrecord as tfrec
 
 from seekset.examples import Schema
+from seekset.extras import missing
 from seekset.tfrecord import TFRecordFile, ensure_tfrecord_indexes
+
+try:
+    from nvidia.dali import Pipeline, fn, types
+    from nvidia.dali import tfrecord as tfrec
+except ModuleNotFoundError as error:
+    raise missing("seekset.dali", "nvidia.dali", "dali") from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

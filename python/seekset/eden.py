@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seekset import _core
 from seekset.errors import DuplicateIdError, FormatError, MismatchError
+from seekset.extras import missing
 from seekset.files import AnyPath, as_path
 from seekset.limits import whole_number
 
@@ -200,7 +201,7 @@ def _contigs(source: Path, id_column: str, length_column: str) -> Iterator[tuple
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise ImportError("reading Parquet needs pyarrow: pip install 'seekset[eden]'") from None
+        raise missing("reading Parquet", "pyarrow", "eden") from None
 
     if not source.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from seekset import _core
 from seekset.eden import create_sample_database, extract_sample_id, sample_database_path
 from seekset.errors import DuplicateIdError, MismatchError
+from seekset.extras import missing
 from seekset.fasta import Fasta
 from seekset.files import AnyPath, as_path
 
@@ -152,7 +153,7 @@ def write_contigs(
     try:
         import pyarrow as pa
     except ImportError:
-        raise ImportError("writing Parquet needs pyarrow: pip install 'seekset[eden]'") from None
+        raise missing("writing Parquet", "pyarrow", "eden") from None
 
     path = as_path(parquet)
     ids = [contig for report in reports for contig in report.ids]

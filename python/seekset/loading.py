@@ -5,8 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch.utils.data import DataLoader, IterableDataset, Sampler, default_collate
+from seekset.extras import missing
+
+try:
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset, Sampler, default_collate
+except ModuleNotFoundError as error:
+    raise missing("seekset.loading", "torch", "torch") from error
 
 from seekset.datasets.columns import Columns
 from seekset.datasets.order import Order

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from seekset.errors import MismatchError
+from seekset.extras import missing
 from seekset.rows import integers
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def plot(quality: MixingQuality, path: str | os.PathLike[str], *, title: str | N
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("a picture needs matplotlib: pip install 'seekset[plot]'") from None
+        raise missing("a picture", "matplotlib", "plot") from None
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2)
     for axes, (field, reach, heading, better) in zip(panels.flat, _PANELS, strict=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seekset.extras import require
+
 if TYPE_CHECKING:
     from seekset.datasets.eden import ShardedEdenDataset
     from seekset.datasets.eden_module import ShardedEdenDataModule
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     )
     from seekset.datasets.tfrecord import TFRecordDataset, TFRecordIterableDataset
     from seekset.datasets.windows import WindowDataset
+
+# Said here, for all datasets: `import seekset.datasets` is what people without torch try first.
+require("seekset.datasets", "torch", "torch")
 
 _HOMES = {
     "IndexBasedDataset": "seekset.datasets.indexed",

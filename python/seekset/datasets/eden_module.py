@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seekset.datasets.eden import ShardedEdenDataset
 from seekset.errors import MismatchError, SeeksetWarning
+from seekset.extras import missing
 from seekset.limits import whole_number
 from seekset.loading import ResumableBatchSampler, collate
 from seekset.workers import cuda_safe_worker_init
@@ -16,9 +17,7 @@ from seekset.world import World, detect
 try:
     from lightning import LightningDataModule
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "ShardedEdenDataModule needs lightning: pip install 'seekset[eden]'", name=error.name
-    ) from error
+    raise missing("ShardedEdenDataModule", "lightning", "eden") from error
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from seekset.errors import MismatchError
+from seekset.extras import missing
 from seekset.inference.publishing import published, sweep
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def import_h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise ImportError("embeddings.h5 needs h5py: pip install 'seekset[inference]'") from None
+        raise missing("embeddings.h5", "h5py", "inference") from None
     return h5py
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seekset.errors import FormatError, MismatchError
+from seekset.errors import FormatError, MismatchError, MissingExtraError
 from seekset.files import AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
@@ -116,8 +116,9 @@ class _opened:  # noqa: N801 (a context, as functions are)
         try:
             from pyarrow.parquet import ParquetFile
         except ImportError:
-            raise ImportError(
-                f"{self.path}: Parquet is read by pyarrow, which is not installed: pip install 'seekset[parquet]'"
+            raise MissingExtraError(
+                f"{self.path}: Parquet is read by pyarrow, which is not installed: pip install 'seekset[parquet]'",
+                name="pyarrow",
             ) from None
         self.path.open("rb").close()  # what is no file is told by the system
         try:

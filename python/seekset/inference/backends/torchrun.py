@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seekset.errors import MismatchError, SeeksetError
+from seekset.extras import require
 from seekset.inference.backends.local import threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import Device, find_gpus
@@ -60,6 +61,7 @@ class _Rank:
                 f"the backend torchrun needs what torchrun sets, but {', '.join(missing)} is not set: start it with "
                 "`torchrun --nproc-per-node N -m seekset embed ...`"
             )
+        require("the backend torchrun", "torch", "torch")
         from torch.distributed import PrefixStore, rendezvous
 
         store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))

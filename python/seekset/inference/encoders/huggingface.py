@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seekset.errors import MismatchError, SeeksetError
+from seekset.extras import require
 from seekset.inference.encoders.vocabulary import table_of
 from seekset.inference.encoders.weights import digest_of
 
@@ -211,6 +212,7 @@ def _source(model: str) -> Path | str:
 
 
 def _dtype(model: str, name: str | None) -> Any:
+    require(f"{model}: a model", "torch", "inference")
     import torch
 
     if name is not None and name not in _DTYPES:
