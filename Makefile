@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 20
 ROUNDS ?= 50
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz soak docs wheel clean
+.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz soak docs wheel types audit check-package clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -119,6 +119,25 @@ docs: $(VENV)/.tools ## Build the documentation (site/) and the Rust docs (targe
 
 wheel: $(VENV)/.tools ## Build the abi3 wheel into target/wheels
 	$(BIN)/maturin build --release
+
+# --- releases -------------------------------------------------------------------------------------------------------
+
+$(VENV)/.release: $(VENV)/.built
+	$(BIN)/pip install --quiet --group release
+	@touch $@
+
+types: $(VENV)/.release ## Check that every public name has its type (pyright, beside what `make lint` does)
+	$(BIN)/basedpyright --verifytypes seekset --ignoreexternal
+
+audit: $(VENV)/.release ## Check licences, sources and known faults of what seekset depends on
+	$(BIN)/python .ci/audit
+
+check-package: $(VENV)/.release ## Build wheel and sdist, take them apart and use them in empty environments
+	rm -rf target/package
+	$(BIN)/maturin build --release --quiet --out target/package
+	$(BIN)/maturin sdist --out target/package
+	$(BIN)/twine check --strict target/package/*
+	SEEKSET_DIST=target/package CARGO_TARGET_DIR=$(abspath target) $(BIN)/pytest -q --timeout 1200 tests/packaging/check_package.py
 
 clean: ## Remove what was built, downloaded and generated
 	rm -rf $(VENV) $(BENCH_VENV) target site demo benches/data benches/rust/target rust/core/fuzz/target

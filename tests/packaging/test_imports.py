@@ -76,14 +76,16 @@ def test_what_is_imported_at_first_use_starts_no_threads(run):
         ("lightning", "eden", "from seekset.datasets import ShardedEdenDataModule"),
         ("nvidia.dali", "dali", "import seekset.dali"),
         ("h5py", "inference", "from seekset.inference.hdf5 import import_h5py; import_h5py()"),
+        ("h5py", "inference", "from seekset.inference import *; run_multi_gpu_inference(['x.fa'], 'out', {})"),
         ("torch", "inference", "from seekset.inference.encoders.huggingface import *; HuggingFaceEncoder('a/b')"),
         ("ray", "ray", "from seekset.inference.backends.ray import connect; connect(None)"),
         ("matplotlib", "plot", "from seekset.quality import *; plot(measure([0, 1], [0, 0], [0, 1]), 'x.png')"),
         ("pyarrow", "eden", "from seekset import *; precompute_window_database('x.parquet', 'x.sqlite', 8, 8)"),
     ],
 )
-def test_a_missing_package_is_an_error_that_names_the_extra(run, package, extra, source):
+def test_a_missing_package_is_an_error_that_names_the_extra(run, names, package, extra, source):
     assert f"pip install 'seekset[{extra}]'" in run(f"{WITHOUT}\n{ATTEMPT}", package, source)
+    assert names() == ["program.py"]  # nothing was begun
 
 
 def test_that_error_is_both_an_import_error_and_one_of_ours():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seekset.errors import SeeksetError, StaleIndexError
+from seekset.extras import require
 from seekset.inference.aggregate import write_embeddings
 from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck
@@ -119,6 +120,8 @@ def embed(
     request: Request, displays: Sequence[Display] = (), *, stop: Callable[[], str | None] = lambda: None
 ) -> Summary:
     """Carry out a request, and say how that ended. What is wrong from the start is raised."""
+    # Said now, and not when all vectors are to be put into it.
+    require("embeddings.h5", "h5py", "inference")
     if request.backend == "torchrun":
         from seekset.inference.backends.torchrun import embed_as_rank
 
