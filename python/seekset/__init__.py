@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from seekset._core import BalancedOrder, Permutation, reverse_complement, set_threads, threads
     from seekset.batch import Batch, NestedBatch
     from seekset.compression import decompress_tfrecord

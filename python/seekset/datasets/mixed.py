@@ -258,8 +258,8 @@ class MixedShardDataset(SharedStream[Any]):
 
     def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows of an epoch, in the order in which they come, without reading one."""
-        plan, world = self.mix, self._of_worker().world if world is None else world
-        return plan.planned(world, self.seed, self.epoch)
+        reader = self._of_worker().world if world is None else world
+        return self.mix.planned(reader, self.seed, self.epoch)
 
     @property
     def _source_of(self) -> NDArray[np.int64]:

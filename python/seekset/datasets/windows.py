@@ -254,7 +254,8 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
 
 def _edges(header: int, footer: int, *, rc_aug: bool) -> tuple[int, int]:
     """How many tokens stand where contigs begin and end, at most: what is reversed begins where the contig ends."""
-    return (max(header, footer),) * 2 if rc_aug else (header, footer)
+    most = max(header, footer)
+    return (most, most) if rc_aug else (header, footer)
 
 
 def at_contig_ends(

@@ -15,13 +15,12 @@ __all__ = ["Stacked", "rows_of"]
 
 # What was found in the place of a value: nothing, a dtype and a shape, a type, the bits of an integer, or a float.
 _Found: TypeAlias = "tuple[str, list[int]] | str | float | None"
+_Column: TypeAlias = "tuple[bytes, str, list[int], NDArray[np.uint8]]"
+_Bad: TypeAlias = "tuple[int, int | None, _Found]"
 
 # How many rows; the name, dtype, shape and bytes of columns; row, column and finding of what is bad; names of what is
 # dropped, and of what is always None.
-Stacked: TypeAlias = (
-    "tuple[int, list[tuple[bytes, str, list[int], NDArray[np.uint8]]],"
-    " list[tuple[int, int | None, _Found]], list[bytes], list[bytes]]"
-)
+Stacked: TypeAlias = "tuple[int, list[_Column], list[_Bad], list[bytes], list[bytes]]"
 
 
 def rows_of(stacked: Stacked) -> tuple[Rows, tuple[str, ...], tuple[str, ...]]:
