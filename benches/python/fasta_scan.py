@@ -26,10 +26,7 @@ def _rows(title: str, path: Path) -> list[Row]:
         raise FileNotFoundError(f"{_BINARY} is not there: run `make bench-rust`")
     # The binary itself lets the contestants take turns, and fails if they do not agree.
     output = subprocess.run([_BINARY, path, str(REPEATS)], check=True, stdout=subprocess.PIPE).stdout
-    times = {
-        (found["name"], found["threads"]): Times([found["min"], found["median"], found["max"]])
-        for found in json.loads(output)["contestants"]
-    }
+    times = {(found["name"], found["threads"]): Times(found["seconds"]) for found in json.loads(output)["contestants"]}
     return [
         Row(f"{title}, {_threads(ours)}", f"helicase, {_threads(theirs)}", times["helicase", theirs], own, goal)
         for theirs, ours, goal in _PAIRS

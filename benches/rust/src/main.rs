@@ -77,7 +77,7 @@ fn agreed(path: &Path) -> Answer {
     first.ok_or_else(|| "there are no contestants".into())
 }
 
-/// Seconds of each contestant, sorted.
+/// Seconds of each contestant, in the order of the repeats: those of one round belong together.
 fn times(path: &Path, repeats: usize) -> Result<[Vec<f64>; CONTESTANTS.len()], Box<dyn Error>> {
     let mut times = [const { Vec::new() }; CONTESTANTS.len()];
     for _ in 0..repeats {
@@ -87,7 +87,6 @@ fn times(path: &Path, repeats: usize) -> Result<[Vec<f64>; CONTESTANTS.len()], B
             times.push(start.elapsed().as_secs_f64());
         }
     }
-    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
     Ok(times)
 }
 
@@ -106,8 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn json(contestant: &Contestant, sorted: &[f64]) -> String {
+fn json(contestant: &Contestant, seconds: &[f64]) -> String {
     let Contestant { name, threads, .. } = contestant;
-    let (median, min, max) = (sorted[sorted.len() / 2], sorted[0], sorted[sorted.len() - 1]);
-    format!("{{\"name\": \"{name}\", \"threads\": {threads}, \"median\": {median}, \"min\": {min}, \"max\": {max}}}")
+    format!("{{\"name\": \"{name}\", \"threads\": {threads}, \"seconds\": {seconds:?}}}")
 }
