@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+import cache
+from cache import NotColdError
 
 REPEATS = 3
 
@@ -20,8 +25,9 @@ _SECONDS_PER_REPEAT = 0.1
 # A forked process would inherit what the parent has loaded and mapped.
 _PROCESSES = multiprocessing.get_context("spawn")
 
-# Contests whose files are in the page cache.
+# Contests whose files are in the page cache, and those whose files lie on the disk only.
 WARM = "Warm page cache"
+COLD = "Cold page cache"
 
 Answers = dict[str, str]
 
@@ -105,9 +111,24 @@ class Row(NamedTuple):
     measure: Measure = TIME
 
     @property
+    def is_cold(self) -> bool:
+        """Whether the files were on the disk only."""
+        return self.section == COLD
+
+    @property
     def ratio(self) -> float:
         """How many times faster seekset is than the peer, or how many times less memory it takes."""
         return self.peer_times.median / self.own_times.median
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The least and the greatest ratio of a repeat: contestants take turns, so that times of one go together."""
+        theirs, own = self.peer_times.seconds, self.own_times.seconds
+        if len(theirs) == len(own):
+            ratios = [a / b for a, b in zip(theirs, own, strict=True)]
+        else:
+            ratios = [min(theirs) / max(own), max(theirs) / min(own)]
+        return min(*ratios, self.ratio), max(*ratios, self.ratio)
 
     @property
     def reached(self) -> bool | None:
@@ -115,12 +136,16 @@ class Row(NamedTuple):
         return None if self.goal is None else self.ratio >= self.goal
 
 
+class Table(NamedTuple):
+    """Figures that are no times and have no peer to be compared with."""
+
+    title: str
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+
+
 class DisagreementError(Exception):
     """Contestants gave different answers, so their times say nothing."""
-
-
-class NotColdError(Exception):
-    """A file could not be dropped from the page cache, so that nothing cold can be measured."""
 
 
 def apart(work: Callable[..., _T], *arguments: Any) -> _T:
@@ -136,6 +161,28 @@ def digest(*parts: bytes | memoryview) -> str:
     for part in parts:
         state.update(part)
     return state.hexdigest()
+
+
+def cold(contest: Contest, paths: Sequence[Path]) -> Contest:
+    """The same contest with files that lie on the disk only, each run in a process of its own, as its first.
+
+    ``paths`` are all files and folders that anybody reads. Goals are for the warm contest.
+    """
+    enter = partial(_enter_cold, tuple(paths))
+    contestants = [who._replace(enter=partial(enter, who.enter), goal=None) for who in contest.contestants]
+    return contest._replace(contestants=contestants, fresh=True, section=COLD)
+
+
+def _enter_cold(paths: tuple[Path, ...], enter: Callable[[], Task]) -> Task:
+    # Before they are opened, too: what is read by opening then takes few pages along, and those that are mapped stay.
+    cache.drop(paths)
+    task = enter()
+
+    def before() -> None:
+        task.before()
+        cache.make_cold(paths)
+
+    return task._replace(before=before)
 
 
 def hold(contest: Contest) -> list[Row]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import fasta_index as index
 import fasta_read as read
 import fasta_scan
-from contest import Contest, Contestant, Row, apart, hold
+from contest import Contest, Contestant, Row, apart, cold, hold
 from data import Size, spaced
+from peers import lance_path
 
 _SEED = 7
 
@@ -28,8 +30,8 @@ def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
         "gather-tokens": gathered_tokens(size, rows, names),
         "windows": window_letters(size, windows),
         "windows-tokens": window_tokens(size, windows),
-        "cold": cold_index(size),
     }
+    held |= _held_cold(size, held)
     return {"scan": partial(fasta_scan.rows, size), **{name: partial(hold, contest) for name, contest in held.items()}}
 
 
@@ -167,17 +169,23 @@ def window_tokens(size: Size, windows: read.Windows) -> Contest:
     )
 
 
-def cold_index(size: Size) -> Contest:
-    """The index of many short records, of a file that lies on the disk only."""
-    path = size.proteins_path
-    return Contest(
-        f"Index {spaced(size.proteins)} proteins",
-        [
-            Contestant("seekset", partial(index.seekset_fai, path, cold=True)),
-            Contestant("pysam (samtools faidx)", partial(index.pysam_fai, path, cold=True)),
-            Contestant("pyfastx", partial(index.pyfastx_fxi, path, cold=True)),
-            Contestant("seekset, its own .sidx", partial(index.seekset_sidx, path, cold=True)),
-        ],
-        fresh=True,  # what another process maps can't be dropped
-        section="Cold page cache",
-    )
+def _held_cold(size: Size, warm: dict[str, Contest]) -> dict[str, Contest]:
+    """Those of which something is to be said about files that lie on the disk only."""
+    proteins, genome = (_with_indexes(path) for path in (size.proteins_path, size.genome_path))
+    lance = lance_path(size.proteins_path)
+    return {
+        "index-proteins-cold": cold(_without(warm["index-proteins"], "pyfaidx", "needletail, parse only"), proteins),
+        "open-cold": cold(warm["open"], proteins),
+        "gather-cold": cold(_without(warm["gather"], "seekset, out= reused"), [*proteins, lance]),
+        "windows-cold": cold(warm["windows"], genome),
+    }
+
+
+def _without(contest: Contest, *names: str) -> Contest:
+    """Without those of whom a cold cache tells nothing more."""
+    return contest._replace(contestants=[who for who in contest.contestants if who.name not in names])
+
+
+def _with_indexes(path: Path) -> list[Path]:
+    """A file and all that readers keep beside it."""
+    return [path, *(path.with_name(path.name + suffix) for suffix in (".sidx", ".fai", ".fxi"))]

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from contest import Answers, NotColdError, Task, digest
-
-# Pages that a process had mapped until a moment ago, or that are being read ahead, are not dropped at the first try.
-_TRIES, _PAUSE = 50, 0.1
+from contest import Answers, Task, digest
 
 
-def seekset_fai(path: Path, threads: int | None = None, *, cold: bool = False) -> Task:
+def seekset_fai(path: Path, threads: int | None = None) -> Task:
     """``seekset.faidx``."""
     import seekset
 
@@ -25,10 +20,10 @@ def seekset_fai(path: Path, threads: int | None = None, *, cold: bool = False) -
         seekset.set_threads(threads)
     own, fai = _own_path(path, f"seekset-{threads}", ".fai")
     faidx = seekset.faidx
-    return Task(lambda: faidx(own), lambda _: _fai_answers(fai), _before(fai, path, cold=cold))
+    return Task(lambda: faidx(own), lambda _: _fai_answers(fai), _removed(fai))
 
 
-def seekset_sidx(path: Path, *, cold: bool = False) -> Task:
+def seekset_sidx(path: Path) -> Task:
     """Open a file that has no index yet: it is scanned and the index is written."""
     import seekset
 
@@ -38,15 +33,15 @@ def seekset_sidx(path: Path, *, cold: bool = False) -> Task:
     def answers(fasta: seekset.Fasta) -> Answers:
         return _record_answers(fasta, fasta.lengths)
 
-    return Task(lambda: opened(own), answers, _before(sidx, path, cold=cold))
+    return Task(lambda: opened(own), answers, _removed(sidx))
 
 
-def pysam_fai(path: Path, *, cold: bool = False) -> Task:
+def pysam_fai(path: Path) -> Task:
     """``samtools faidx``, which pysam holds."""
     import pysam
 
     own, fai = _own_path(path, "pysam", ".fai")
-    return Task(lambda: pysam.faidx(str(own)), lambda _: _fai_answers(fai), _before(fai, path, cold=cold))
+    return Task(lambda: pysam.faidx(str(own)), lambda _: _fai_answers(fai), _removed(fai))
 
 
 def pyfaidx_fai(path: Path) -> Task:
@@ -55,10 +50,10 @@ def pyfaidx_fai(path: Path) -> Task:
 
     own, fai = _own_path(path, "pyfaidx", ".fai")
     fasta = pyfaidx.Faidx(str(own))
-    return Task(fasta.build_index, lambda _: _fai_answers(fai), _before(fai, path))
+    return Task(fasta.build_index, lambda _: _fai_answers(fai), _removed(fai))
 
 
-def pyfastx_fxi(path: Path, *, cold: bool = False) -> Task:
+def pyfastx_fxi(path: Path) -> Task:
     """pyfastx's index, a SQLite database."""
     import pyfastx
 
@@ -69,7 +64,7 @@ def pyfastx_fxi(path: Path, *, cold: bool = False) -> Task:
             names, lengths = zip(*database.execute("SELECT chrom, slen FROM seq ORDER BY ID"), strict=True)
         return _record_answers(names, lengths)
 
-    return Task(lambda: pyfastx.Fasta(str(own)), answers, _before(fxi, path, cold=cold))
+    return Task(lambda: pyfastx.Fasta(str(own)), answers, _removed(fxi))
 
 
 def needletail_parse(path: Path) -> Task:
@@ -96,22 +91,8 @@ def _own_path(path: Path, contestant: str, suffix: str) -> tuple[Path, Path]:
     return own, own.with_name(own.name + suffix)
 
 
-def _before(index: Path, path: Path, *, cold: bool = False):
-    return partial(_remove_and_drop, index, path) if cold else partial(index.unlink, missing_ok=True)
-
-
-def _remove_and_drop(index: Path, path: Path) -> None:
-    """Remove the index, and have the file itself read from the disk next time."""
-    index.unlink(missing_ok=True)
-    with path.open("rb") as file:
-        for _ in range(_TRIES):
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            try:
-                os.preadv(file.fileno(), [bytearray(1)], path.stat().st_size // 2, os.RWF_NOWAIT)
-            except BlockingIOError:
-                return
-            time.sleep(_PAUSE)
-    raise NotColdError(f"{path.name} stays in the page cache")
+def _removed(index: Path) -> Callable[[], None]:
+    return partial(index.unlink, missing_ok=True)
 
 
 def _fai_answers(fai: Path) -> Answers:

@@ -20,8 +20,9 @@ import numpy as np
 
 import data
 import pool_quality
-from contest import Row, apart
-from pool_epochs import Reader, hold
+from contest import Contest, Contestant, Row, Table, apart, cold
+from contest import hold as hold_contest
+from pool_epochs import Reader, epoch, hold
 from pool_shards import CELLS, FIELDS, SIDE, Columns, Shards, made
 
 BATCH = 256
@@ -32,12 +33,13 @@ _OF_ROWS = 4
 _MAX_BYTES = "1GB"
 
 
-def contests(size: data.Size) -> dict[str, Callable[[], list[Row]]]:
+def contests(size: data.Size) -> dict[str, Callable[[], list[Row | Table]]]:
     """All of them by name, to be held when they are called."""
     return {
         "pool-pickles": partial(_hold_pickles, size),
         "pool-native": partial(_hold_native, size),
-        "pool-quality": pool_quality.show,
+        "pool-cold": partial(_hold_cold, size),
+        "pool-quality": pool_quality.table,
     }
 
 
@@ -46,7 +48,7 @@ def _hold_pickles(size: data.Size) -> list[Row]:
     one = Reader("seekset, 1 decoder", partial(_seekset, shards, "pkl.gz", decoders=1))
     two = Reader("seekset, 2 decoders", partial(_seekset, shards, "pkl.gz", decoders=2))
     return hold(
-        f"{data.spaced(shards.rows)} positions of Hex from 50 .pkl.gz shards, pool of {_pool(shards)}",
+        f"{_title(shards, '.pkl.gz')}, 1 decoder",
         [
             one,
             Reader("gzip and pickle in order, no batches", partial(_in_order, shards, _as_is), goal=0.95),
@@ -63,7 +65,7 @@ def _hold_pickles(size: data.Size) -> list[Row]:
 def _hold_native(size: data.Size) -> list[Row]:
     shards = apart(made, size)
     return hold(
-        f"{data.spaced(shards.rows)} positions of Hex from 50 native shards, pool of {_pool(shards)}",
+        _title(shards, "native"),
         [
             Reader("seekset, .npz", partial(_seekset, shards, "npz")),
             Reader("webdataset shuffle, tar of pickles", partial(_webdataset_tar, shards), goal=10),
@@ -74,6 +76,33 @@ def _hold_native(size: data.Size) -> list[Row]:
         ],
         shards.rows,
     )
+
+
+def _title(shards: Shards, kind: str) -> str:
+    return f"{data.spaced(shards.rows)} positions of Hex from 50 {kind} shards, pool of {data.spaced(_pool(shards))}"
+
+
+def _hold_cold(size: data.Size) -> list[Row]:
+    """The first epoch of a new process, from shards that lie on the disk only."""
+    shards = apart(made, size)
+    held = {
+        "pkl.gz": {
+            "seekset, 1 decoder": partial(_seekset, shards, "pkl.gz", decoders=1),
+            "gzip and pickle in order, to batches": partial(_in_order, shards, stacked),
+            "webdataset shuffle": partial(_webdataset_pickles, shards),
+        },
+        "native": {
+            "seekset, .npz": partial(_seekset, shards, "npz"),
+            "webdataset shuffle, tar of pickles": partial(_webdataset_tar, shards),
+            "Hugging Face shuffle, Arrow": partial(_hugging_face_arrow, shards),
+        },
+    }
+    rows = []
+    for kind, readers in held.items():
+        title = f"First epoch of {data.spaced(shards.rows)} positions of Hex from 50 {kind} shards, by row"
+        contestants = [Contestant(name, partial(epoch, enter, shards.rows)) for name, enter in readers.items()]
+        rows += hold_contest(cold(Contest(title, contestants), [shards.folder]))
+    return rows
 
 
 def _pool(shards: Shards) -> int:

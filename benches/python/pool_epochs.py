@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contest import MEMORY, REPEATS, TIME, DisagreementError, Row, Times, apart
+from contest import MEMORY, REPEATS, TIME, Answers, DisagreementError, Row, Task, Times, apart
 from pool_shards import FIELDS
 
 # An epoch that takes longer, in seconds, is not repeated.
@@ -61,6 +61,20 @@ def hold(title: str, readers: Sequence[Reader], count: int) -> list[Row]:
             goal = reader.goal if what == "per_row" else None
             rows.append(Row(title, reader.name, theirs, own, goal, section, measure))
     return rows
+
+
+def epoch(enter: Callable[[], Callable[[], Iterable[Any]]], count: int) -> Task:
+    """One epoch, timed by row, for a contest of the usual kind."""
+    import torch
+
+    assert torch  # imported, so that it is no part of the first batch
+    begin = enter()
+
+    def answers(_: int) -> Answers:
+        rows, digests = zip(*map(_digest, begin()), strict=True)
+        return {"number of rows": str(sum(rows)), "rows": str(sum(digests) % 2**64)}
+
+    return Task(lambda: sum(1 for _ in begin()), answers, calls=count)
 
 
 def _check(title: str, readers: Sequence[Reader], found: list[Epochs], count: int) -> None:

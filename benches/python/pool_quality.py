@@ -16,11 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
 import numpy as np
 
 import pool_shards
-from contest import Row, apart
+import report
+from contest import Table, apart
 
 if TYPE_CHECKING:
     from seekset.mixing import Mixing
@@ -36,41 +36,42 @@ _T = TypeVar("_T")
 Order = tuple[list[int], list[int]]
 
 
-def show() -> list[Row]:
-    """Print the table, means over some seeds. There is nothing to time."""
-    sizes = f"{SHARDS} shards of {OF_SHARD} rows, two sources (80/20), buffer {BUFFER}, batches of {BATCH}"
-    click.echo(f"{sizes}; means over {len(_SEEDS)} seeds:")
-    lines = [("", "shards per batch", "same-shard neighbours", "chi-square of sources", "rank correlation")]
-    lines.append(("---", *["--:"] * 4))
+def table() -> list[Table]:
+    """The figures, means over some seeds. There is nothing to time."""
+    sizes = f"{SHARDS} shards of {OF_SHARD} rows in two sources (80/20), a buffer of {BUFFER} rows, batches of {BATCH}"
+    head = (
+        "order",
+        "shards per batch",
+        "same-shard neighbours, against chance",
+        "chi-square of sources",
+        "rank correlation",
+    )
+    lines = []
     for name, shuffle in _SHUFFLES.items():
         found = apart(_qualities, shuffle)
         lines.append((name, *_cells(np.mean([quality.whole for quality in found], axis=0))))
     lines.append(("a uniformly random order", *_cells(found[0].ideal)))
-    for line in lines:
-        click.echo(f"| {' | '.join(line)} |")
-    apart(_show_at_equal_bytes)
-    return []
+    return [Table(f"{sizes}, means over {len(_SEEDS)} seeds", head, lines), apart(_at_equal_bytes)]
 
 
 # --- at equal bytes ---------------------------------------------------------------------------------------------------
 
 
-def _show_at_equal_bytes() -> None:
+def _at_equal_bytes() -> Table:
     """The same shards with positions of Hex in them, as pickles: what a pool of arrays takes, a packed one may take."""
     with TemporaryDirectory() as folder:
         paths = pool_shards.write_pickles(Path(folder), OF_SHARD)
-        peak = _bytes_of_reservoir([path for shards in paths.values() for path in shards])
-        click.echo(f"\nThe same shards with positions of Hex in them, as pickles, and a budget of {peak} bytes:")
-        click.echo("| | bytes at most | rows in the pool | shards per batch | same-shard neighbours |")
-        click.echo("| --- | --: | --: | --: | --: |")
+        budget = _bytes_of_reservoir([path for shards in paths.values() for path in shards])
         found = np.mean([measured(*_reservoir(seed)).whole for seed in _SEEDS], axis=0)
-        click.echo(f"| ten open shards and a reservoir | {peak} | {BUFFER} | {' | '.join(_cells(found)[:2])} |")
+        lines = [("ten open shards and a reservoir", str(budget), str(BUFFER), *_cells(found)[:2])]
         for open_shards in (OPEN // 2, OPEN):
-            runs = [_mixed_dataset(paths, seed, open_shards, peak) for seed in _SEEDS]
+            runs = [_mixed_dataset(paths, seed, open_shards, budget) for seed in _SEEDS]
             found = np.mean([quality.whole for quality, _, _ in runs], axis=0)
             taken, held = max(taken for _, taken, _ in runs), max(held for _, _, held in runs)
             name = f"seekset, {open_shards} open shards of each source"
-            click.echo(f"| {name} | {taken} | {held} | {' | '.join(_cells(found)[:2])} |")
+            lines.append((name, str(taken), str(held), *_cells(found)[:2]))
+    head = ("", "bytes at most", "rows in the pool", "shards per batch", "same-shard neighbours")
+    return Table("The same shards with positions of Hex in them, as pickles, at equal bytes", head, lines)
 
 
 def _bytes_of_reservoir(paths: list[Path]) -> int:
@@ -106,9 +107,8 @@ def _mixed_dataset(
     )
     found = [batch["provenance"] for batch in dataset]
     shards, rows = (np.concatenate([np.asarray(part[name]) for part in found]) for name in ("shard", "row"))
-    report = dataset.report()
     read = list(range(SHARDS * OF_SHARD))  # of the rank correlation nothing is shown
-    return measured((shards * OF_SHARD + rows).tolist(), read), report["peak_bytes"], dataset.plan().pool_rows
+    return measured((shards * OF_SHARD + rows).tolist(), read), dataset.report()["peak_bytes"], dataset.plan().pool_rows
 
 
 def _qualities(shuffle: Callable[[int], Order]) -> list[MixingQuality]:
@@ -255,4 +255,4 @@ _SHUFFLES: dict[str, Callable[[int], Order]] = {
 }
 
 if __name__ == "__main__":
-    show()
+    report.show(table())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contest import Answers, Contest, Contestant, Row, Task, digest, hold
+from contest import Answers, Contest, Contestant, Row, Task, cold, digest, hold
 from data import Size, spaced
 
 _SEED = 12
@@ -20,6 +20,8 @@ _DIFFERENT = 64
 
 # Reading from the start to a record takes long: so many records are enough to time it.
 _FEW = 3
+
+_BATCH = 1_024
 
 
 def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
@@ -35,6 +37,7 @@ def contests(size: Size) -> dict[str, Callable[[], list[Row]]]:
         "tfrecord-random": _random(small, size.batch),
         "tfrecord-verify": _verified(small, size.batch),
     }
+    held |= _held_cold(small, size.batch, held)
     return {name: partial(hold, contest) for name, contest in held.items()}
 
 
@@ -147,8 +150,34 @@ def _verified(path: Path, count: int) -> Contest:
     )
 
 
+def _held_cold(path: Path, count: int, warm: dict[str, Contest]) -> dict[str, Contest]:
+    """An index, an open and many records of a file that lies on the disk only, with the index that is there."""
+    rows, files = _rows(path, count), [path, path.with_name(path.name + ".idx")]
+    opened = Contest(
+        "Open a file whose index is there and read one random record",
+        [
+            Contestant("seekset", partial(_seekset_opened, path, rows[:1])),
+            Contestant("TensorFlow, skip from the start", partial(_tensorflow_skip, path, rows[:1])),
+            Contestant("tfrecord, read from the start", partial(_tfrecord_skip, path, rows[:1])),
+        ],
+    )
+    gathered = Contest(
+        f"{spaced(count)} random records",
+        [
+            Contestant("seekset, in one call", partial(_seekset_many, path, rows)),
+            Contestant("TensorFlow, all records in order", partial(_tensorflow_pass, path, rows)),
+        ],
+    )
+    return {
+        "tfrecord-index-cold": cold(warm["tfrecord-index-small"], files),
+        "tfrecord-open-cold": cold(opened, files),
+        "tfrecord-gather-cold": cold(gathered, files),
+    }
+
+
 def _answer(payloads: list[bytes]) -> Answers:
-    return {"the first records": digest(*payloads[:_FEW])}
+    found = {f"first {_FEW} records": digest(*payloads[:_FEW])}
+    return found | {f"{len(payloads)} records": digest(*payloads)}
 
 
 def _seekset_one(path: Path, rows: np.ndarray) -> Task:
@@ -157,6 +186,18 @@ def _seekset_one(path: Path, rows: np.ndarray) -> Task:
     file = seekset.TFRecordFile(path)
     wanted = rows.tolist()
     return Task(lambda: [file[row] for row in wanted], _answer, calls=len(wanted))
+
+
+def _seekset_opened(path: Path, rows: np.ndarray) -> Task:
+    import seekset
+
+    opened, wanted = seekset.TFRecordFile, rows.tolist()
+
+    def run() -> list[bytes]:
+        with opened(path) as file:
+            return [bytes(file[row]) for row in wanted]
+
+    return Task(run, _answer, calls=len(wanted))
 
 
 def _seekset_many(path: Path, rows: np.ndarray, verify: str = "lengths") -> Task:
@@ -172,6 +213,18 @@ def _tensorflow_skip(path: Path, rows: np.ndarray) -> Task:
     def run() -> list[bytes]:
         records = tf.data.TFRecordDataset(str(path))
         return [next(records.skip(int(row)).as_numpy_iterator()) for row in rows]
+
+    return Task(run, _answer, calls=len(rows))
+
+
+def _tensorflow_pass(path: Path, rows: np.ndarray) -> Task:
+    """There is no way to a record but past all before it: a pass through the file keeps those that are wanted."""
+    import tensorflow as tf
+
+    def run() -> list[bytes]:
+        batches = tf.data.TFRecordDataset(str(path)).batch(_BATCH).prefetch(tf.data.AUTOTUNE)
+        records = np.concatenate(list(batches.as_numpy_iterator()))
+        return records[rows].tolist()
 
     return Task(run, _answer, calls=len(rows))
 

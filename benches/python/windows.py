@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import data
-from contest import Answers, Contest, Contestant, Row, Task, digest, hold
+from contest import Answers, Contest, Contestant, Row, Task, cold, digest, hold
 
 _SEED = 11
 _WINDOW, _STRIDE = 8_192, 7_992
@@ -35,14 +35,14 @@ def contests(size: data.Size) -> dict[str, Callable[[], list[Row]]]:
     held: dict[str, Callable[[], list[Row]]] = {}
     for workers in (0, 2):
         held[f"windows-{workers}"] = partial(_hold_windows, size, workers)
+    held["windows-0-cold"] = partial(_hold_cold, size)
     for megabases in (1, 10, 100):
         held[f"windows-of-{megabases}-mb"] = partial(_hold_long, size, megabases)
     return held
 
 
 def _hold_windows(size: data.Size, workers: int) -> list[Row]:
-    """20 samples, 4 000 contigs, 270 Mb; a tenth of that for a quick run."""
-    genomes = _made(size.folder / "windows", samples=20, contigs=200, mean=67_500 * size.windows // 20_000)
+    genomes = _genomes(size)
     where = "2 workers" if workers else "in one process"
     title = f"{size.windows // 10} shuffled windows of 8 192, int64 with labels and mask, {where}"
     fasta = Contestant("seekset, FASTA", partial(_native, genomes, size, workers))
@@ -69,6 +69,26 @@ def _hold_windows(size: data.Size, workers: int) -> list[Row]:
         )
     )
     return rows
+
+
+def _genomes(size: data.Size) -> Genomes:
+    """20 samples, 4 000 contigs, 270 Mb; a twentieth of that for a quick run."""
+    return _made(size.folder / "windows", samples=20, contigs=200, mean=67_500 * size.windows // 20_000)
+
+
+def _hold_cold(size: data.Size) -> list[Row]:
+    """As in one process, with files and databases on the disk only."""
+    genomes = _genomes(size)
+    contest = Contest(
+        f"{size.windows // 10} shuffled windows of 8 192, int64 with labels and mask, in one process",
+        [
+            Contestant("seekset, FASTA", partial(_native, genomes, size, 0)),
+            Contestant("SQLite SUBSTR and a Python tokenizer", partial(_plain, genomes, size, 0)),
+            Contestant("pysam and numpy", partial(_pysam, genomes, size, 0)),
+            Contestant("seekset, SQLite", partial(_stored, genomes, size, 0, "dna")),
+        ],
+    )
+    return hold(cold(contest, [genomes.windows.parent]))
 
 
 def _hold_long(size: data.Size, megabases: int) -> list[Row]:
