@@ -14,7 +14,8 @@ FUZZ_SECONDS ?= 20
 ROUNDS ?= 50
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust fuzz soak docs wheel types audit check-package clean
+.PHONY: help setup demo test test-rust test-python lint format bench bench-quick bench-rust bench-gate bench-growth bench-micro fuzz soak docs wheel \
+  types audit check-package clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -101,14 +102,28 @@ $(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(wildca
 	$(BENCH_VENV)/bin/pip install --quiet --force-reinstall --no-deps $(BENCH_VENV)/wheel/*.whl
 	@touch $@
 
-bench-rust: ## Build the Rust side of the benchmarks (helicase beside the bare scan)
-	cd benches/rust && RUSTFLAGS="-C target-cpu=native" cargo build --release --quiet
+# The same flags for both, so that neither has the other build all anew.
+BENCH_CARGO := cd benches/rust && RUSTFLAGS="-C target-cpu=native" cargo
 
-bench: $(BENCH_VENV)/.built bench-rust ## Measure beside the peers on full-size data and write benches/results.md
-	$(BENCH_VENV)/bin/python benches/python/run.py
+bench-rust: ## Build the Rust side of the benchmarks (helicase beside the bare scan)
+	$(BENCH_CARGO) build --release --locked --quiet
+
+bench: $(BENCH_VENV)/.built bench-rust ## Measure beside the peers and cost against size; write results and pictures
+	$(BENCH_VENV)/bin/python benches/python/run.py $(if $(REMARK),--remark "$(REMARK)")
+	$(BENCH_VENV)/bin/python benches/python/growth.py $(if $(REMARK),--remark "$(REMARK)")
 
 bench-quick: $(BENCH_VENV)/.built bench-rust ## The same on a twentieth of the data, without writing results
 	$(BENCH_VENV)/bin/python benches/python/run.py --quick
+	$(BENCH_VENV)/bin/python benches/python/growth.py --quick
+
+bench-gate: $(BENCH_VENV)/.built bench-rust ## Compare ratios with recorded ones (CONTESTS="..."; RECORD=1 records)
+	$(BENCH_VENV)/bin/python benches/python/gate.py $(foreach name,$(CONTESTS),--only $(name)) $(if $(RECORD),--record)
+
+bench-growth: $(BENCH_VENV)/.built ## Measure cost against size over three decades
+	$(BENCH_VENV)/bin/python benches/python/growth.py $(if $(REMARK),--remark "$(REMARK)")
+
+bench-micro: ## Time the stages of the core by themselves, with criterion (ARGS="--quick gather")
+	$(BENCH_CARGO) bench --locked -- $(ARGS)
 
 # --- the rest -------------------------------------------------------------------------------------------------------
 
