@@ -15,7 +15,7 @@ _STYLE = """
   .grid { stroke: #d8dee4 }
   .even { stroke: #656d76 }
   .goal { stroke: #1f2328; stroke-width: 2.5 }
-  .series { fill: none; stroke-width: 2 }
+  .series { fill: none !important; stroke-width: 2 }
   .a { fill: #1a7f64; stroke: #1a7f64 } .b { fill: #8250df; stroke: #8250df } .c { fill: #bf5b04; stroke: #bf5b04 }
   .d { fill: #0969da; stroke: #0969da } .e { fill: #cf222e; stroke: #cf222e }
   .bar { fill: #1a7f64 } .short { fill: #bf8700 }

@@ -222,7 +222,7 @@ def _draw_curves(picture: Drawing, curves: Sequence[results.Data], place: Callab
     ends = []
     for kind, one in zip("abcde", curves, strict=False):
         places = [place(point["size"], point["seconds"]["median"]) for point in one["points"]]
-        picture.add("polyline", f"series {kind}", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places), fill="none")
+        picture.add("polyline", f"series {kind}", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places))
         for x, y in places:
             picture.add("circle", kind, cx=x, cy=y, r=3)
         ends.append((places[-1][1], kind, one))
