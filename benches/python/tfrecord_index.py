@@ -151,8 +151,13 @@ def _verified(path: Path, count: int) -> Contest:
 
 
 def _held_cold(path: Path, count: int, warm: dict[str, Contest]) -> dict[str, Contest]:
-    """An index, an open and many records of a file that lies on the disk only, with the index that is there."""
-    rows, files = _rows(path, count), [path, path.with_name(path.name + ".idx")]
+    """An index, an open and many records of a file that lies on the disk only, as does the index beside it."""
+    import seekset
+
+    index = path.with_name(f"{path.name}.idx")
+    if not index.exists():
+        seekset.create_tfrecord_index(path, index)
+    rows, files = _rows(path, count), [path, index]
     opened = Contest(
         "Open a file whose index is there and read one random record",
         [
