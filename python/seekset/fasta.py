@@ -104,6 +104,11 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
         # Stored without a sign, read with one: `lengths - window` must be able to be negative.
         return np.frombuffer(cast("Any", self._open.lengths()), dtype="<i8")
 
+    @property
+    def repeated_ids(self) -> int:
+        """How many records have an id that an earlier one has."""
+        return self._open.repeated_ids
+
     def __len__(self) -> int:
         return len(self._open)
 

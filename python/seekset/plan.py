@@ -356,6 +356,16 @@ class Plan(Sequence[PlannedBatch]):
             found.append(RankShare(rank, len(places), int(counts[places].sum()), int(tokens[places].sum())))
         return found
 
+    def deviations(self, world_size: int) -> list[float]:
+        """How far the tokens of each rank are from the mean of all, as a part of it.
+
+        >>> from seekset import Fasta
+        >>> Plan.create(Fasta("proteins.fa"), max_tokens=40).deviations(2)
+        [0.16666666666666674, -0.16666666666666663]
+        """
+        mean = self.total_tokens / world_size
+        return [share.tokens / mean - 1 if mean else 0.0 for share in self.shares(world_size)]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan to a file, which pyarrow and polars can read, too. Other files than plans are not replaced."""
         self._open.save(path)

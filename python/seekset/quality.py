@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Mixing", "MixingQuality", "measure", "plot"]
+__all__ = ["PANELS", "Mixing", "MixingQuality", "measure", "plot"]
 
 # Numbers with more gaps than this between them are sorted rather than counted.
 _SPARSE = 16
@@ -245,7 +245,7 @@ def _correlation(read: NDArray[np.int64]) -> float:
 _FOUND, _IDEAL = "#33658a", "#f26419"
 
 # Axes reach at least so far: what is chance must not look large.
-_PANELS = (
+PANELS = (
     ("shards", 1, "different shards in a batch", "more is better"),
     ("neighbours", 2, "neighbours of one shard, against chance", "1 is chance, less is better"),
     ("sources", 2, "chi-square of sources in a batch, by degree of freedom", "1 is chance, 0 is exact proportion"),
@@ -261,7 +261,7 @@ def plot(quality: MixingQuality, path: str | os.PathLike[str], *, title: str | N
         raise missing("a picture", "matplotlib", "plot") from None
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2)
-    for axes, (field, reach, heading, better) in zip(panels.flat, _PANELS, strict=True):
+    for axes, (field, reach, heading, better) in zip(panels.flat, PANELS, strict=True):
         found = [getattr(one, field) for one in quality.deciles]
         _draw(axes, quality.parts, found, getattr(quality.ideal, field), reach)
         axes.set_title(f"{heading}\n({better})", fontsize=10)

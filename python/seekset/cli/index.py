@@ -105,7 +105,7 @@ def _index_sequences(
 
 
 def _describe(index: SequenceIndex, output: str) -> dict[str, object]:
-    from seekset.cli.stats import describe
+    from seekset.lengths import describe
 
     lengths = describe(index.lengths)
     return {

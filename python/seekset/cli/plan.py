@@ -177,10 +177,8 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 def shares(plan: Plan, world_size: int) -> list[dict[str, Any]]:
     """What falls to each rank, and how far its tokens are from the mean, as a part of it."""
-    mean = plan.total_tokens / world_size
-    return [
-        {**share._asdict(), "deviation": share.tokens / mean - 1 if mean else 0.0} for share in plan.shares(world_size)
-    ]
+    ranks = zip(plan.shares(world_size), plan.deviations(world_size), strict=True)
+    return [{**share._asdict(), "deviation": deviation} for share, deviation in ranks]
 
 
 def _percent(part: float) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str | None) -> None:
     """Show how many records FILES have and how long they are, from their indexes."""
     from seekset.errors import SeeksetError
+    from seekset.lengths import describe
 
     if plot is not None and len(files) > 1:
         raise click.UsageError("--plot draws one file, but several were given")
@@ -50,33 +51,11 @@ def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str 
     show_faults(faults)
 
 
-def describe(lengths: NDArray[np.int64]) -> dict[str, Any]:
-    """Count, sum and quantiles of lengths.
-
-    >>> import numpy as np
-    >>> describe(np.array([2, 8, 4], dtype=np.uint64))["n50"]
-    8
-    """
-    import numpy as np
-
-    if not lengths.size:
-        return dict.fromkeys(("records", "letters", "shortest", "median", "mean", "n50", "longest"), 0)
-    ordered = np.sort(lengths)[::-1]
-    total = int(ordered.sum())
-    return {
-        "records": len(ordered),
-        "letters": total,
-        "shortest": int(ordered[-1]),
-        "median": float(np.median(ordered)),
-        "mean": round(total / len(ordered), 1),
-        "n50": int(ordered[np.searchsorted(np.cumsum(ordered), total / 2)]),
-        "longest": int(ordered[0]),
-    }
-
-
 def draw(lengths: NDArray[np.int64], name: str, out: str) -> None:
     """Draw the distribution of lengths on a logarithmic axis."""
     import numpy as np
+
+    from seekset.lengths import describe
 
     try:
         from matplotlib.figure import Figure

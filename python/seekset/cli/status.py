@@ -44,15 +44,11 @@ def _tallied(folder: Path) -> Tally:
     from seekset.inference.lock import holder
     from seekset.inference.tally import Tally
 
-    tally = Tally()
     held = holder(folder)
     # Before there is a manifest, files are indexed and the encoder is loaded, which may take its time.
     if held is None:
         Job.open(folder)
-    for event in read_events(folder / "events.jsonl"):
-        tally.add(event)
-    tally.settle(None if held is None else held["pid"])
-    return tally
+    return Tally.of(read_events(folder / "events.jsonl"), held)
 
 
 def _facts(tally: Tally, now: float) -> dict[str, Any]:

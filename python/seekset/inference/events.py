@@ -96,11 +96,18 @@ _COUNTED = {
 }
 
 
+# Later times, in seconds since 1970, and larger counts are damage: nothing can be reckoned with them.
+_LATEST, _MOST = 1e11, 1 << 63
+
+
 def _is_whole(event: dict[str, Any]) -> bool:
-    kind = event.get("event")
-    numbers = _COUNTED.get(kind, ()) if isinstance(kind, str) else ()
+    kind, told = event.get("event"), event.get("time")
+    numbers = [event.get(name) for name in _COUNTED.get(kind, ())] if isinstance(kind, str) else []
     return (
-        isinstance(kind, str) and type(event.get("time")) is float and all(type(event.get(n)) is int for n in numbers)
+        isinstance(kind, str)
+        and type(told) is float
+        and 0 <= told < _LATEST
+        and all(type(number) is int and 0 <= number < _MOST for number in numbers)
     )
 
 

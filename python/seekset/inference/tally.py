@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,15 @@ class Tally:
     preparing: bool = False
     outcome: str = ""
     workers: dict[int, WorkerTally] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[dict[str, Any]], holder: Mapping[str, Any] | None) -> Tally:
+        """The tally of a folder: its events, and who has it now, if somebody does."""
+        tally = cls()
+        for event in events:
+            tally.add(event)
+        tally.settle(None if holder is None else holder["pid"])
+        return tally
 
     def add(self, event: dict[str, Any]) -> None:
         """Count an event; the start of a run begins anew."""
