@@ -22,6 +22,7 @@ _COMMANDS = {
     "index": "seekset.cli.index",
     "plan": "seekset.cli.plan",
     "pool": "seekset.cli.pool",
+    "report": "seekset.cli.report",
     "stats": "seekset.cli.stats",
     "status": "seekset.cli.status",
     "tfrecord": "seekset.cli.tfrecord",

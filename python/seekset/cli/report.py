@@ -1,0 +1,113 @@
+"""``seekset report``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seekset.cli.files import open_fasta
+from seekset.cli.options import PATH
+from seekset.cli.pool import SeveralWords, inspected, pool_options
+from seekset.errors import MismatchError, SeeksetWarning
+
+if TYPE_CHECKING:
+    from seekset.fasta import Fasta
+    from seekset.report import Figures, IndexFigures
+    from seekset.report.kinds import Kind
+    from seekset.sequences import SequenceIndex
+
+
+@click.command(name="report", cls=SeveralWords)
+@click.argument("what", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", type=PATH, help="Write the page to this file.")
+@click.option(
+    "--kind", type=click.Choice(["index", "plan", "pool", "run"]), help="What WHAT is. Found out unless given."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+@pool_options
+def command(what: tuple[str, ...], output: str | None, kind: Kind | None, as_json: bool, **options: Any) -> None:
+    """Write one HTML page about WHAT, which needs neither a network nor anything beside it.
+
+    WHAT is a FASTA file or its .sidx, a sequence index (Arrow or JSON), a plan, or the folder of a run of `seekset
+    embed`, under way or not; several are folders of shards, which make one mixed pool. All options from --ranges on are
+    those of `seekset pool inspect`, and for pools alone.
+    """
+    import json
+
+    from seekset import report
+
+    if output is None and not as_json:
+        raise click.UsageError("say where the page is to go with -o, or ask for --json")
+    figures = _figures(what, kind, options, quiet=as_json)
+    if output is not None:
+        report.write_page(report.page_of(figures), output)
+        click.echo(f"report: {output}", err=True)
+    if as_json:
+        click.echo(json.dumps(report.as_json(figures)))
+
+
+def _figures(what: tuple[str, ...], kind: Kind | None, options: dict[str, Any], *, quiet: bool) -> Figures:
+    from seekset import report
+    from seekset.report.kinds import kind_of
+
+    path = Path(what[0])
+    kind = kind or ("pool" if len(what) > 1 else kind_of(path))
+    if kind == "pool":
+        plan, found = inspected(what, options, quiet=quiet)
+        return report.pool_figures(plan, found, ", ".join(what), seed=options["seed"])
+    if len(what) > 1:
+        raise click.UsageError(f"a report is of one {kind}, but {len(what)} paths were given")
+    _refuse_pool_options(kind)
+    if kind == "index":
+        return _index_figures(path)
+    if kind == "plan":
+        from seekset.plan import Plan
+
+        return report.plan_figures(Plan.load(path), str(path))
+    if not path.is_dir():
+        raise MismatchError(f"{path}: expected the folder of a run, found no folder")
+    return report.run_figures(path, str(path))
+
+
+def _refuse_pool_options(kind: Kind) -> None:
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    own = {"what", "output", "kind", "as_json"}
+    for name in context.params:
+        if name not in own and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for pools, and this is a report of the kind {kind}")
+
+
+def _index_figures(path: Path) -> IndexFigures:
+    """The figures of an index, with what is said when it is opened: it is on the page, and told here as well."""
+    from seekset.report import index_figures
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SeeksetWarning)
+        with _opened(path) as index:
+            figures = index_figures(index, str(path), [str(one.message) for one in told])
+    for warning in told:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return figures
+
+
+def _opened(path: Path) -> Fasta | SequenceIndex:
+    from seekset.report.kinds import content_of
+
+    content = content_of(path)
+    if content == "sequences":
+        from seekset.sequences import SequenceIndex
+
+        return SequenceIndex.load(path)
+    if content == "fasta index":
+        file = path.with_suffix("")
+        if path.suffix != ".sidx" or not file.exists():
+            raise MismatchError(f"{path}: expected the FASTA file that it is the index of beside it, found none")
+        return open_fasta(str(file), str(path), duplicates="first")
+    if content == "fasta":
+        return open_fasta(str(path), None, duplicates="first")
+    raise MismatchError(f"{path}: expected a FASTA file or an index, found something of the kind {content!r}")
