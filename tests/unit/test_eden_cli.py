@@ -151,7 +151,7 @@ def test_windows_are_precomputed_from_the_table(cli, built, tmp_path):
     assert rows == [(0, "P__x-A-1__c1", 0), (1, "P__x-A-1__c1", 1), (2, "P__x-A-1__c1", 2), (3, "P__x-A-1__c2", 0), (4, "P__x-B__c1", 0)]  # fmt: skip # noqa: E501
     words = ("--window-size", 6, "--stride", 4, "--window-min-length-threshold", 3, "--json")
     facts = json.loads(cli("precompute", "contigs.parquet", "train.sqlite", *words).stdout)
-    assert facts == {"database": "train.sqlite", "windows": 4, "contigs": 2, "too short": 1}
+    assert facts == {"database": "train.sqlite", "windows": 4, "contigs": 2, "too_short": 1}
 
 
 def test_wrong_tables_exit_with_1_and_wrong_words_with_2(cli, built):

@@ -76,7 +76,7 @@ def test_an_index_over_many_files_is_planned(cli, proteins, write, tmp_path, nam
 
 def test_a_plan_is_written_where_it_is_told(cli, proteins, tmp_path):
     done = cli("p.fa", "--tokens", 20, "-o", "p.arrow")
-    assert (done.returncode, done.stderr) == (0, "plan: p.arrow\n")
+    assert (done.returncode, done.stderr) == (0, "seekset: plan: p.arrow\n")
     plan = seekset.Plan.load(tmp_path / "p.arrow", seekset.Fasta(proteins))
     assert [batch.rows.tolist() for batch in plan] == [[2, 1], [0, 3]]
 
@@ -110,7 +110,7 @@ def test_repeated_ids_do_not_matter(cli, write):
 def test_a_picture_is_drawn(cli, write, tmp_path, data, world_size):
     write(data, "p.fa")
     done = cli("p.fa", "--world-size", world_size, "--plot", "plan.png")
-    assert (done.returncode, done.stderr) == (0, "picture: plan.png\n")
+    assert (done.returncode, done.stderr) == (0, "seekset: picture: plan.png\n")
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 

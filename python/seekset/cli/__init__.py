@@ -1,37 +1,60 @@
-"""The command line. One file per command; each imports what it needs when it runs."""
+"""The command line. One file per command; each is imported when it is used, and imports what it needs when it runs."""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
-from seekset.cli.terminal import plain_warnings, show_error
+from seekset.cli.endings import EXIT_CODES, code_of
+from seekset.cli.options import debug_option
+from seekset.cli.terminal import Manners, plain_warnings
 
-__all__ = ["cli", "main"]
+__all__ = ["ASKED", "STAGES", "cli", "main"]
 
-_COMMANDS = {
-    "aggregate": "seekset.cli.aggregate",
-    "demo": "seekset.cli.demo",
-    "eden": "seekset.cli.eden",
-    "embed": "seekset.cli.embed",
-    "faidx": "seekset.cli.faidx",
-    "get": "seekset.cli.get",
-    "index": "seekset.cli.index",
-    "plan": "seekset.cli.plan",
-    "pool": "seekset.cli.pool",
-    "report": "seekset.cli.report",
-    "stats": "seekset.cli.stats",
-    "status": "seekset.cli.status",
-    "tfrecord": "seekset.cli.tfrecord",
-    "tfrecord-index": "seekset.cli.tfrecord_index",
+# Commands by stage, each with its module and what its help begins with: so the list of them is shown without importing
+# any.
+STAGES = {
+    "Index": {
+        "index": ("index", "Index FASTA files (plain or bgzip)."),
+        "faidx": ("faidx", "Write FILE.fai, byte for byte as samtools does."),
+        "tfrecord-index": ("tfrecord_index", "Write FILE.idx for each TFRecord FILE."),
+    },
+    "Look": {
+        "get": ("get", "Print records or regions of FILE as FASTA."),
+        "stats": ("stats", "Show how many records FILES have and how long they are."),
+        "tfrecord": ("tfrecord", "Look into TFRecord files."),
+        "report": ("report", "Write one HTML page about WHAT."),
+    },
+    "Plan": {
+        "plan": ("plan", "Pack the sequences of INDEX into batches."),
+    },
+    "Batch": {
+        "pool": ("pool", "Look at mixed pools of shards before training on them."),
+        "eden": ("eden", "Make and check the databases of Sharded Eden."),
+    },
+    "Run": {
+        "embed": ("embed", "Run an encoder over every sequence of FILES."),
+        "status": ("status", "Show how far the run in FOLDER is."),
+        "aggregate": ("aggregate", "Put the results of a run into one HDF5 file."),
+    },
+    "Other": {
+        "demo": ("demo", "Show the main jobs end to end, on generated data."),
+        "doctor": ("doctor", "Show versions, threads, devices and optional parts."),
+        "completion": ("completion", "Print what completes commands in a shell."),
+    },
 }
+_COMMANDS = {name: about for commands in STAGES.values() for name, about in commands.items()}
+
+# Set by the scripts of `seekset completion` when a shell asks what may follow.
+ASKED = "_SEEKSET_COMPLETE"
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are looked at."""
+    """A group whose commands are imported when they are used, and listed by stage."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(_COMMANDS)
@@ -39,8 +62,29 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's)
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(_COMMANDS[cmd_name]).command
+        command: click.Command = import_module(f"seekset.cli.{_COMMANDS[cmd_name][0]}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], _COMMANDS, 2)
+            hint = f"is {' or '.join(near)} meant?" if near else f"there are {', '.join(_COMMANDS)}"
+            ctx.fail(f"there is no command {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
+        widest = max(map(len, _COMMANDS))
+        for stage, commands in STAGES.items():
+            with formatter.section(stage):
+                formatter.write_dl([(name.ljust(widest), about) for name, (_, about) in commands.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -52,39 +96,38 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@debug_option
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
 )
 def cli(**_: Any) -> None:
     """Large files of records, by seeking straight to the bytes.
 
-    Exit codes: 0 done, 1 something is wrong with a file, 2 the command was used wrongly, 130 interrupted.
+    Commands show tables on a terminal and plain text in a pipe. Those that have something to tell take --json and
+    --quiet, and all take --debug.
     """
     click.get_current_context().with_resource(plain_warnings())
 
 
 def main() -> None:
     """Run the command line and end the process."""
-    debug = "--debug" in sys.argv
+    manners = Manners()
     try:
-        code = cli(standalone_mode=False)
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except KeyboardInterrupt:
-        code = 130
-    except Exception as error:
-        if debug or not _is_told(error):
-            raise
-        show_error(error)
-        code = 1
-    sys.exit(code if isinstance(code, int) else 0)
+        code = _run(manners)
+        sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001 (each has its line and its code)
+        code = code_of(error, debug=manners.debug)
+    sys.exit(code)
 
 
-def _is_told(error: Exception) -> bool:
-    from seekset.errors import SeeksetError
+def _run(manners: Manners) -> int:
+    if asked := os.environ.get(ASKED):
+        from click.shell_completion import shell_complete
 
-    return isinstance(error, (SeeksetError, OSError))
+        return shell_complete(cli, {}, "seekset", ASKED, asked)
+    try:
+        with cli.make_context("seekset", sys.argv[1:], obj=manners) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    return 0

@@ -6,7 +6,8 @@ from typing import Literal
 
 import click
 
-from seekset.cli.options import PATH
+from seekset.cli.options import PATH, common_options
+from seekset.cli.terminal import show_json
 from seekset.progress import progress_bar
 
 
@@ -23,13 +24,25 @@ from seekset.progress import progress_bar
 @click.option(
     "--output-dtype", type=click.Choice(["float32", "float16"]), help="Of the vectors; the encoder's unless given."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@common_options()
 def command(
-    folder: str, output: str | None, order: Literal["input", "length"], output_dtype: str | None, quiet: bool
+    folder: str,
+    output: str | None,
+    order: Literal["input", "length"],
+    output_dtype: str | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Put the results of `seekset embed` in FOLDER into one HDF5 file, again or elsewhere."""
+    """Put the results of a run into one HDF5 file.
+
+    FOLDER is that of `seekset embed`, which does the same at its end: this is to do it again, or elsewhere. Nothing is
+    computed.
+    """
     from seekset.inference.aggregate import aggregate_run
 
-    with progress_bar(f"aggregate {folder}", quiet=quiet) as progress:
+    with progress_bar(f"aggregate {folder}", quiet=quiet or as_json) as progress:
         written = aggregate_run(folder, order=order, out=output, dtype=output_dtype, progress=progress)
-    click.echo(str(written))
+    if as_json:
+        show_json({"output": written, "bytes": written.stat().st_size, "order": order})
+    elif not quiet:
+        click.echo(str(written))

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
+from seekset.cli.options import debug_option
+
 
 @click.command(name="demo")
 @click.option(
     "--folder", default="demo", show_default=True, type=click.Path(path_type=Path), help="Where to put its files."
 )
+@debug_option
 def command(folder: Path) -> None:
     """Show the main jobs end to end, on generated data, in less than two minutes.
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.options import PATH
-from seekset.cli.terminal import say, show_faults, show_table
+from seekset.cli.options import PATH, common_options, debug_option
+from seekset.cli.terminal import say, show_faults, show_json, show_table
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,8 +19,12 @@ _PLACES = 400
 
 
 @click.group(name="eden")
+@debug_option
 def command() -> None:
-    """Build, window, check and follow the SQLite stores of Sharded Eden."""
+    """Make and check the databases of Sharded Eden.
+
+    They are BioNeMo's: contigs and windows in SQLite.
+    """
 
 
 class _Shares(click.ParamType):  # type: ignore[type-arg] # older versions of click have none
@@ -48,8 +52,7 @@ class _Shares(click.ParamType):  # type: ignore[type-arg] # older versions of cl
 @click.option("--sample", help="One sample for all records; 'file' for one for each file. Ids tell it unless given.")
 @click.option("--parquet", type=PATH, help="Write the table of contigs (contig_id, length) that windows are made from.")
 @click.option("--splits", type=_Shares(), help="Shares of train, val and test: a table for each, beside --parquet.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+@common_options()
 def build(
     files: tuple[str, ...],
     output: str,
@@ -76,7 +79,7 @@ def build(
     tables = [] if parquet is None else write_contigs(reports, parquet, splits)
     facts = [_facts(report) for report in reports]
     if as_json:
-        _echo_json({"samples": facts, "tables": [str(path) for path in tables]})
+        show_json({"samples": facts, "tables": [str(path) for path in tables]})
     elif not quiet:
         show_table(list(facts[0]) if facts else ["sample"], [list(fact.values()) for fact in facts])
         for path in tables:
@@ -106,8 +109,7 @@ def _facts(report: SampleReport) -> dict[str, Any]:
 )
 @click.option("--id-column", default="contig_id", show_default=True, help="The column of contig ids.")
 @click.option("--length-column", default="length", show_default=True, help="The column of their lengths.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+@common_options()
 def precompute(
     parquet: str,
     database: str,
@@ -119,7 +121,10 @@ def precompute(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write the window DATABASE of the contigs that PARQUET lists by id and length."""
+    """Write the window DATABASE of a table of contigs.
+
+    PARQUET lists them by id and length.
+    """
     from seekset.eden import precompute_window_database
 
     with progress_bar("windows", quiet=quiet or as_json) as tell:
@@ -137,23 +142,23 @@ def precompute(
         "database": str(report.path),
         "windows": report.windows,
         "contigs": report.sequences,
-        "too short": report.left_out,
+        "too_short": report.left_out,
     }
     if as_json:
-        _echo_json(facts)
+        show_json(facts)
     elif not quiet:
-        show_table(list(facts), [list(facts.values())])
+        show_table(_heads(facts), [list(facts.values())])
 
 
 @command.command(name="validate")
 @click.argument("folder", type=PATH)
 @click.argument("database", type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but faults.")
+@common_options(but="faults")
 def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
-    """Look whether every window of DATABASE can be read from the sample databases in FOLDER.
+    """Look whether every window of DATABASE can be read.
 
-    Told are, for each kind of fault, how many there are and the first few; the exit code is 1 if there is one.
+    Their letters are in the sample databases in FOLDER. Told are, for each kind of fault, how many there are and the
+    first few; the exit code is 1 if there is one.
     """
     from seekset import _core
     from seekset.eden import find_sample_databases
@@ -168,7 +173,7 @@ def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
         windows, contigs, met, faults = _core.validate_windows(_core.EdenWindows(database), sequences, progress=tell)
     facts = {"database": database, "windows": windows, "contigs": contigs, "samples": met}
     if as_json:
-        _echo_json(
+        show_json(
             {**facts, "faults": [{"kind": kind, "count": count, "first": first} for kind, count, first in faults]}
         )
     else:
@@ -188,30 +193,38 @@ def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
 @click.option("--log-dir", type=PATH, required=True, help="The folder of logs, window_access_SPLIT_rankN_ID.csv.")
 @click.option("--split", help="Count the logs of this split; needed if there are logs of several.")
 @click.option("--plot", type=PATH, help="Draw how often windows were read, and where they lie.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_json: bool) -> None:
-    """Show which windows of DATABASE a run has read how often, from the logs of its processes."""
+@common_options()
+def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_json: bool, quiet: bool) -> None:
+    """Show which windows of DATABASE a run has read.
+
+    How often, is counted from the logs of its processes.
+    """
     from seekset import _core
     from seekset.eden_log import find_logs, read_coverage
 
     logs = _of_split(find_logs(log_dir), split, log_dir)
     coverage = read_coverage(logs, len(_core.EdenWindows(database)))
-    for path in coverage.cut:
+    for path in () if quiet else coverage.cut:
         say(f"{path}: the last line was cut and is not counted")
     facts = _covered(coverage)
     if plot is not None:
         draw(coverage, f"{database}, {logs[0].split}", plot)
     if as_json:
         ranks = [rank._asdict() for rank in coverage.ranks]
-        _echo_json({"database": database, "split": logs[0].split, **facts, "times": coverage.times(), "ranks": ranks})
-        return
-    show_table(list(facts), [list(facts.values())])
+        show_json({"database": database, "split": logs[0].split, **facts, "times": coverage.times(), "ranks": ranks})
+    elif not quiet:
+        _show_coverage(coverage, facts)
+        if plot is not None:
+            say(f"picture: {plot}")
+
+
+def _show_coverage(coverage: Coverage, facts: dict[str, Any]) -> None:
+    shown = {**facts, "coverage": _percent(facts["coverage"])}
+    show_table(_heads(shown), [list(shown.values())])
     click.echo()
     show_table(("times read", "windows"), list(coverage.times().items()))
     click.echo()
     show_table(("rank", "logs", "reads", "different windows"), coverage.ranks)
-    if plot is not None:
-        say(f"picture: {plot}")
 
 
 def _of_split(logs: list[LogFile], split: str | None, folder: str) -> list[LogFile]:
@@ -230,11 +243,20 @@ def _covered(coverage: Coverage) -> dict[str, Any]:
     return {
         "windows": windows,
         "read": seen,
-        "never read": windows - seen,
-        "coverage": f"{100 * seen / windows:.2f} %" if windows else "-",
+        "never_read": windows - seen,
+        "coverage": seen / windows if windows else None,
         "reads": coverage.reads,
         "repeats": coverage.reads - seen,
     }
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:.2f} %"
+
+
+def _heads(facts: dict[str, Any]) -> list[str]:
+    """What people read above columns."""
+    return [name.replace("_", " ") for name in facts]
 
 
 def draw(coverage: Coverage, name: str, out: str) -> None:
@@ -249,7 +271,8 @@ def draw(coverage: Coverage, name: str, out: str) -> None:
     often, along = figure.subplots(1, 2)
     times = coverage.times()
     often.bar(list(times), list(times.values()), color="#33658a")
-    often.set(xlabel="times read", ylabel="windows", title=f"{_covered(coverage)['coverage']} of windows were read")
+    read = _percent(_covered(coverage)["coverage"])
+    often.set(xlabel="times read", ylabel="windows", title=f"{read} of windows were read")
     often.xaxis.get_major_locator().set_params(integer=True)
     edges = np.linspace(0, len(coverage.counts), min(_PLACES, len(coverage.counts)) + 1).astype(np.int64)
     if len(edges) > 1:
@@ -264,9 +287,3 @@ def draw(coverage: Coverage, name: str, out: str) -> None:
         figure.savefig(out, dpi=150)
     except ValueError as error:
         raise click.UsageError(f"--plot {out}: {error}") from None
-
-
-def _echo_json(facts: dict[str, Any]) -> None:
-    import json
-
-    click.echo(json.dumps(facts))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.options import PATH
-from seekset.cli.terminal import say
+from seekset.cli.options import PATH, common_options
+from seekset.cli.terminal import say, show_json
 
 if TYPE_CHECKING:
     from seekset.inference.run import Summary
+
+_MANIFEST = "manifest.json"
 
 
 def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001 (click's signature)
@@ -104,14 +107,15 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
 )
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a model.")
 @click.option("--unsafe-weights", is_flag=True, help="Load weights that are pickles, too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object about the run, and no progress.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@common_options()
 def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **options: Any) -> None:
-    """Run an encoder over every sequence of FILES, on all devices, into one HDF5 file.
+    """Run an encoder over every sequence of FILES.
 
-    Whatever ends it, --resume goes on with what is missing. FILES, the encoder and the batches are those of the run
-    then, and need not be given again. Exit codes: 0 every sequence has its vector, 1 some don't or the run could not go
-    on, 2 the command was used wrongly, 130 and 143 interrupted.
+    All devices work on it, and the vectors go into one HDF5 file. Whatever ends it, --resume goes on with what is
+    missing: FILES, the encoder and the batches are those of the run then, and need not be given again.
+
+    Exit codes: 0 every sequence has its vector, 1 some have none or the run could not go on, 2 the command was used
+    wrongly, 130 and 143 interrupted.
     """
     from seekset.cli.display import chosen_display
     from seekset.inference.request import Request
@@ -121,22 +125,26 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
         raise click.UsageError("a run is resumed or started over, not both")
     if not files and not options["resume"]:
         raise click.UsageError("give FASTA files, or --resume to go on with those of the run")
+    if Path(output).exists() and not Path(output).is_dir():
+        raise click.UsageError(f"-o {output}: it is a file, but a folder is needed")
+    if not files and not (Path(output) / _MANIFEST).exists():
+        raise click.UsageError(
+            f"-o {output}: it holds no run that --resume could go on with; give FASTA files to begin one"
+        )
     request = Request.of(files, output, _as_begun(output, options) if options["resume"] else options)
     summary = embed(request, chosen_display(quiet=quiet or as_json))
     if summary.leads:
-        _tell(summary, output, as_json=as_json)
+        _tell(summary, output, as_json=as_json, quiet=quiet)
     click.get_current_context().exit(summary.exit_code)
 
 
 def _as_begun(folder: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options with those of the run in a folder where none was given; what was given and differs is refused later."""
-    from pathlib import Path
-
     from click.core import ParameterSource
 
     from seekset.inference.job import Manifest
 
-    if not (Path(folder) / "manifest.json").exists():
+    if not (Path(folder) / _MANIFEST).exists():
         return options
     begun = Manifest.load(Path(folder))
     run = {**begun.encoder, **begun.rules, "model_args": begun.encoder["arguments"]}
@@ -147,16 +155,13 @@ def _as_begun(folder: str, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(summary: Summary, folder: str, *, as_json: bool) -> None:
+def _tell(summary: Summary, folder: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        import json
         from dataclasses import asdict
 
-        facts = {**asdict(summary), "output": None if summary.output is None else str(summary.output)}
-        facts.pop("leads")
-        click.echo(json.dumps(facts))
+        show_json({name: value for name, value in asdict(summary).items() if name != "leads"})
         return
-    if summary.output is not None:
+    if summary.output is not None and not quiet:
         click.echo(str(summary.output))
     if summary.failed:
         say(f"{summary.failed} of {summary.sequences} sequences have no vector: {folder}/failed.jsonl says why")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seekset.cli.options import PATH
-from seekset.cli.terminal import amount, say, show_faults, show_table
+from seekset.cli.options import PATH, common_options
+from seekset.cli.terminal import amount, say, show_faults, show_json, show_table
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 @click.option("--index", type=PATH, help="Where the index of the FILE goes, if not beside it (one file only).")
 @click.option("-f", "--force", is_flag=True, help="Build indexes anew even if they fit.")
 @click.option("--verify", is_flag=True, help="Read the finished indexes through and compare all checksums.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per file, or per sequence index.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
+@common_options(json="a JSON object for each file, one a line (with -o, one object)")
 def command(
     files: tuple[str, ...],
     output: str | None,
@@ -65,7 +64,8 @@ def _index_each(
     reports = [one for one in found if isinstance(one, IndexReport)]
     faults = [one.error for one in found if isinstance(one, IndexFault)]
     if as_json:
-        _echo_json(reports)
+        for report in reports:
+            show_json(report._asdict())
     elif reports and not quiet:
         heads = ("file", "records", "letters", "speed", "index")
         show_table(heads, [(r.path, r.records, r.letters, _speed(r), r.index_path) for r in reports])
@@ -80,16 +80,9 @@ def _index_each(
 def _index_sequences(
     files: tuple[str, ...], output: str, *, unique: bool, force: bool, verify: bool, as_json: bool, quiet: bool
 ) -> None:
-    import logging
-    import warnings
-
-    from seekset.errors import SeeksetWarning
     from seekset.sequences import SequenceIndex
 
-    with progress_bar("indexing", quiet=quiet or as_json) as tell, warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", SeeksetWarning)
-            logging.getLogger("seekset").setLevel(logging.ERROR)
+    with progress_bar("indexing", quiet=quiet or as_json) as tell:
         index = SequenceIndex.create(
             files, output, duplicates="error" if unique else "keep", force=force, progress=tell
         )
@@ -97,9 +90,7 @@ def _index_sequences(
         index.verify()
     facts = _describe(index, output)
     if as_json:
-        import json
-
-        click.echo(json.dumps(facts))
+        show_json(facts)
     elif not quiet:
         show_table(list(facts), [list(facts.values())])
 
@@ -126,10 +117,3 @@ def _speed(report: IndexReport) -> str:
         return "was there"
     seconds = max(report.seconds, 1e-9)
     return f"{amount(report.records / seconds, 'records/s')}, {amount(report.file_bytes / seconds, 'B/s')}"
-
-
-def _echo_json(reports: list[IndexReport]) -> None:
-    import json
-
-    for report in reports:
-        click.echo(json.dumps({**report._asdict(), "path": str(report.path), "index_path": str(report.index_path)}))

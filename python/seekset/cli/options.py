@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
-__all__ = ["PATH", "index_option"]
+from seekset.cli.terminal import Manners
+
+__all__ = ["PATH", "common_options", "debug_option", "index_option"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # Whether a file is there and may be read is found out, and told, by whoever reads it.
 PATH = click.Path(readable=False)
@@ -14,3 +21,46 @@ index_option = click.option(
     type=PATH,
     help="Where the index is; made if it is not there, refused if it is of another file. FILE.sidx unless given.",
 )
+
+
+def _manners(context: click.Context) -> Manners:
+    return context.find_root().ensure_object(Manners)
+
+
+def _note_debug(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        _manners(context).debug = True
+
+
+def _note_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> bool:
+    if wanted:
+        _manners(context).quiet = True
+    return wanted
+
+
+# Before the command or after it. It is read first: what other options are wrong with may be what is looked for.
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_note_debug,
+    help="Show the traceback of an error.",
+)
+
+
+def common_options(*, json: str = "one JSON object", but: str = "errors") -> Callable[[_Command], _Command]:
+    """The options of every command that tells something: ``--json``, ``--quiet`` and ``--debug``.
+
+    Args:
+        json: What is printed for programs.
+        but: What is shown even if it is to be quiet.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        command = debug_option(command)
+        quiet = f"Show nothing but {but}."
+        command = click.option("-q", "--quiet", is_flag=True, callback=_note_quiet, help=quiet)(command)
+        return click.option("--json", "as_json", is_flag=True, help=f"Print {json}, and nothing else.")(command)
+
+    return decorate

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from seekset.cli.files import open_fasta
-from seekset.cli.options import PATH
-from seekset.cli.terminal import show_table
+from seekset.cli.options import PATH, common_options
+from seekset.cli.terminal import say, show_json, show_table
 from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # older versions of cli
 )
 @click.option("-o", "--output", type=PATH, help="Write the plan to this file (Arrow).")
 @click.option("--plot", type=PATH, help="Draw how full the batches are and what falls to each rank.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@common_options()
 def command(
     index: str,
     tokens: int,
@@ -77,10 +77,12 @@ def command(
     output: str | None,
     plot: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Pack the sequences of INDEX into batches and show how full and how even they are.
+    """Pack the sequences of INDEX into batches.
 
-    INDEX is a sequence index over many files, as Arrow or JSON, or one FASTA file. Ranks take every n-th batch.
+    INDEX is a sequence index over many files, as Arrow or JSON, or one FASTA file. Shown is how full batches are and
+    how even ranks, which take every n-th batch.
     """
     if overlap and overflow != "split":
         raise click.UsageError("--overlap needs --overflow split")
@@ -100,17 +102,19 @@ def command(
     if plot is not None:
         draw(plan, ranks, index, plot)
     if as_json:
-        import json
+        show_json({"index": index, **facts, "ranks": ranks})
+    elif not quiet:
+        _show(facts, ranks)
+        for what, path in (("plan", output), ("picture", plot)):
+            if path is not None:
+                say(f"{what}: {path}")
 
-        click.echo(json.dumps({"index": index, **facts, "ranks": ranks}))
-        return
+
+def _show(facts: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
     show_table(list(facts), [[_percent(value) if key == "efficiency" else value for key, value in facts.items()]])
-    if world_size > 1:
+    if len(ranks) > 1:
         click.echo()
         show_table(list(ranks[0]), [[*list(rank.values())[:-1], _percent(rank["deviation"])] for rank in ranks])
-    for what, path in (("plan", output), ("picture", plot)):
-        if path is not None:
-            click.echo(f"{what}: {path}", err=True)
 
 
 def _planned(sequences: Fasta | SequenceIndex, **rules: Any) -> Plan:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from seekset.cli.options import PATH
-from seekset.cli.terminal import say, show_table
+from seekset.cli.options import PATH, common_options, debug_option
+from seekset.cli.terminal import say, show_json, show_table
 from seekset.errors import MismatchError, SeeksetError
 
 if TYPE_CHECKING:
     from seekset.inspection import Inspection
     from seekset.mixing import MixPlan
     from seekset.quality import MixingQuality
+    from seekset.shards.readers import ShardReader
     from seekset.sources import Source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 # Options that take all words up to the next option.
-_SEVERAL = ("--ranges", "--weights")
+_SEVERAL = ("--ranges", "--readers", "--weights")
+# What people call the readers that come with the package.
+_READERS = {
+    "pickle": "PickleShards",
+    "npz": "NpzShards",
+    "tfrecord": "TFRecordShards",
+    "fasta": "FastaShards",
+    "parquet": "ParquetShards",
+}
 # What a line of a picture has room for.
 _LETTERS = 100
 
@@ -69,6 +81,40 @@ class _Bytes(click.ParamType):  # type: ignore[type-arg] # older versions of cli
             self.fail(str(error).replace("None", '"none"'), param, ctx)
 
 
+class _Reader(click.ParamType):  # type: ignore[type-arg] # older versions of click have none
+    """A reader of shards by name, or ``module:name`` of a class, or of one that was made."""
+
+    name = "reader"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ShardReader | None:
+        from seekset import shards
+
+        if value == "auto":
+            return None
+        if value in _READERS:
+            return getattr(shards, _READERS[value])()  # type: ignore[no-any-return]
+        module, colon, name = value.partition(":")
+        if not (module and colon and name):
+            self.fail(f"{value!r} is none of auto, {', '.join(_READERS)}, and no MODULE:NAME", param, ctx)
+        return self._own(module, name, param, ctx)
+
+    def _own(
+        self, module: str, name: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> ShardReader | None:
+        """A user's reader; modules of the current folder are found, too."""
+        here = str(Path.cwd())
+        if here not in sys.path and "" not in sys.path:
+            sys.path.insert(0, here)
+        try:
+            found: Any = getattr(import_module(module), name)
+            reader = found() if isinstance(found, type) else found
+        except Exception as error:  # noqa: BLE001 (it is the user's code)
+            self.fail(f"{module}:{name} can't be had: {type(error).__name__}: {error}", param, ctx)
+        if not all(callable(getattr(reader, method, None)) for method in ("count", "read")):
+            self.fail(f"{module}:{name} is no reader, which has the methods count and read", param, ctx)
+        return reader  # type: ignore[no-any-return]
+
+
 _OPTIONS = (
     click.option(
         "--ranges",
@@ -82,6 +128,14 @@ _OPTIONS = (
         type=float,
         metavar="NUMBER...",
         help="How often each directory comes. In proportion to rows unless given.",
+    ),
+    click.option(
+        "--readers",
+        multiple=True,
+        type=_Reader(),
+        help="What reads the shards of each directory: auto (names tell), pickle, npz, tfrecord, fasta, parquet, or "
+        "MODULE:NAME of a reader of your own. One word is for all. All auto unless given.",
+        metavar="READER...",
     ),
     click.option(
         "--pool-rows", type=click.IntRange(min=1), default=2_000_000, show_default=True, help="Most rows of the pool."
@@ -115,6 +169,7 @@ def pool_options(function: _F) -> _F:
 
 
 @click.group(name="pool")
+@debug_option
 def command() -> None:
     """Look at mixed pools of shards before training on them."""
 
@@ -123,44 +178,46 @@ def command() -> None:
 @click.argument("directories", nargs=-1, required=True, type=PATH)
 @pool_options
 @click.option("--plot", type=PATH, help="Draw the quality of mixing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def inspect(directories: tuple[str, ...], plot: str | None, as_json: bool, **options: Any) -> None:
+@common_options()
+def inspect(directories: tuple[str, ...], plot: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
     """Show the first epoch that a mixed pool makes of shards in DIRECTORIES: rows, memory, and how well it mixes.
 
-    --ranges and --weights take one word for each directory, up to the next option: so directories come first. Shards
-    are counted, but no row is delivered; what was counted is kept beside the shards. Figures are those of one process.
+    --ranges, --weights and --readers take one word for each directory, up to the next option: so directories come
+    first. Shards are counted, but no row is delivered; what was counted is kept beside the shards. Figures are those of
+    one process.
     """
-    plan, found = inspected(directories, options, quiet=as_json)
+    plan, found = inspected(directories, options, quiet=quiet or as_json)
     quality = found.quality
     if plot is not None:
         _draw(quality, plan, plot)
     facts = {name: getattr(found, name) for name in ("rows", "pool_rows", "peak_bytes", "order_digest")}
     if as_json:
-        import json
-
         sources = [one._asdict() for one in found.sources]
-        told = {**facts, "sources": sources, "quality": None if quality is None else quality.facts()}
-        click.echo(json.dumps(told))
-        return
+        show_json({**facts, "sources": sources, "quality": None if quality is None else quality.facts()})
+    elif not quiet:
+        _show(found, facts)
+        if plot is not None:
+            say(f"picture: {plot}")
+
+
+def _show(found: Inspection, facts: dict[str, Any]) -> None:
     show_table(list(found.sources[0]._fields), [[*one[:-1], f"{100 * one.weight:.3f} %"] for one in found.sources])
     click.echo()
     show_table([name.replace("_", " ") for name in facts], [list(facts.values())])
-    if quality is not None:
+    if found.quality is not None:
         click.echo()
-        show_table(*quality.table())
-    if plot is not None:
-        say(f"picture: {plot}")
+        show_table(*found.quality.table())
 
 
 def inspected(directories: tuple[str, ...], options: dict[str, Any], *, quiet: bool) -> tuple[MixPlan, Inspection]:
     """The plan of a pool by the options of a command, and what it comes to; errors are in the words of its options."""
     from seekset.inspection import inspect
     from seekset.mixing import MixPlan, whole_weights
-    from seekset.shards.ranges import chosen_shards
     from seekset.sources import alike
 
     rules = dict(options)
-    ranges, weights, seed, batch = (rules.pop(name) for name in ("ranges", "weights", "seed", "batch"))
+    ranges, readers, weights = (rules.pop(name) for name in ("ranges", "readers", "weights"))
+    seed, batch = rules.pop("seed"), rules.pop("batch")
     if weights and len(weights) != len(directories):
         raise click.UsageError(
             f"there are {len(weights)} weights for {len(directories)} directories: give one for each"
@@ -169,7 +226,7 @@ def inspected(directories: tuple[str, ...], options: dict[str, Any], *, quiet: b
         rules["threshold"] = rules["pool_rows"] * 3 // 4
     try:
         plan = MixPlan(
-            sources=alike(_sources(chosen_shards(directories, ranges or None), quiet=quiet)),
+            sources=alike(_sources(directories, ranges, readers, quiet=quiet)),
             weights=tuple(whole_weights(weights)) if weights else None,
             **rules,
         )
@@ -182,12 +239,24 @@ def inspected(directories: tuple[str, ...], options: dict[str, Any], *, quiet: b
         raise click.UsageError(str(error)) from None
 
 
-def _sources(chosen: dict[str, Any], *, quiet: bool) -> tuple[Source, ...]:
+def _sources(
+    directories: tuple[str, ...], ranges: tuple[str, ...], readers: tuple[ShardReader | None, ...], *, quiet: bool
+) -> tuple[Source, ...]:
     from seekset.shards.census import take_census
+    from seekset.shards.ranges import chosen_shards
     from seekset.sources import Source
 
+    if len(readers) not in (0, 1, len(directories)):
+        raise click.UsageError(
+            f"there are {len(readers)} readers for {len(directories)} directories: give one for each, or one for all"
+        )
+    each = readers if len(readers) == len(directories) else (readers or (None,)) * len(directories)
+    by_name = {str(Path(name)): reader for name, reader in zip(directories, each, strict=True)}
     progress: Literal[False] | None = False if quiet else None
-    return tuple(Source(name, tuple(take_census(paths, progress=progress)[0])) for name, paths in chosen.items())
+    return tuple(
+        Source(name, tuple(take_census(paths, by_name[name], progress=progress)[0]), by_name[name])
+        for name, paths in chosen_shards(directories, ranges or None, by_name).items()
+    )
 
 
 def in_options(message: str) -> str:

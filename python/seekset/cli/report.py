@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.files import open_fasta
-from seekset.cli.options import PATH
+from seekset.cli.options import PATH, common_options
 from seekset.cli.pool import SeveralWords, inspected, pool_options
+from seekset.cli.terminal import say, show_json
 from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
@@ -26,27 +27,27 @@ if TYPE_CHECKING:
 @click.option(
     "--kind", type=click.Choice(["index", "plan", "pool", "run"]), help="What WHAT is. Found out unless given."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 @pool_options
-def command(what: tuple[str, ...], output: str | None, kind: Kind | None, as_json: bool, **options: Any) -> None:
+@common_options(json="the figures as one JSON object")
+def command(
+    what: tuple[str, ...], output: str | None, kind: Kind | None, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Write one HTML page about WHAT, which needs neither a network nor anything beside it.
 
     WHAT is a FASTA file or its .sidx, a sequence index (Arrow or JSON), a plan, or the folder of a run of `seekset
     embed`, under way or not; several are folders of shards, which make one mixed pool. All options from --ranges on are
     those of `seekset pool inspect`, and for pools alone.
     """
-    import json
-
     from seekset import report
 
     if output is None and not as_json:
         raise click.UsageError("say where the page is to go with -o, or ask for --json")
-    figures = _figures(what, kind, options, quiet=as_json)
+    figures = _figures(what, kind, options, quiet=quiet or as_json)
     if output is not None:
         report.write_page(report.page_of(figures), output)
-        click.echo(f"report: {output}", err=True)
+        say(f"report: {output}")
     if as_json:
-        click.echo(json.dumps(report.as_json(figures)))
+        show_json(report.as_json(figures))
 
 
 def _figures(what: tuple[str, ...], kind: Kind | None, options: dict[str, Any], *, quiet: bool) -> Figures:

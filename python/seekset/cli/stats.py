@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.files import open_fasta
-from seekset.cli.options import PATH, index_option
-from seekset.cli.terminal import show_faults, show_table
+from seekset.cli.options import PATH, common_options, index_option
+from seekset.cli.terminal import say, show_faults, show_json, show_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 @click.command(name="stats")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--plot", type=PATH, help="Draw the distribution of lengths into this picture (one file only).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per file.")
 @index_option
-def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str | None) -> None:
-    """Show how many records FILES have and how long they are, from their indexes."""
+@common_options(json="a JSON object for each file, one a line")
+def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json: bool, quiet: bool) -> None:
+    """Show how many records FILES have and how long they are.
+
+    Indexes tell, which are made where they are missing.
+    """
     from seekset.errors import SeeksetError
     from seekset.lengths import describe
 
@@ -40,14 +43,12 @@ def command(files: tuple[str, ...], plot: str | None, as_json: bool, index: str 
         except (SeeksetError, OSError) as error:
             faults.append(error)
     if as_json:
-        import json
-
         for fact in facts:
-            click.echo(json.dumps(fact))
-    elif facts:
+            show_json(fact)
+    elif facts and not quiet:
         show_table(list(facts[0]), [list(fact.values()) for fact in facts])
         if plot is not None:
-            click.echo(f"picture: {plot}", err=True)
+            say(f"picture: {plot}")
     show_faults(faults)
 
 

@@ -1,18 +1,27 @@
-"""What commands show: tables on a terminal, plain text in a pipe."""
+"""What commands show: tables on a terminal, plain text in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from seekset.errors import SeeksetWarning
 
-__all__ = ["amount", "plain_warnings", "say", "show_error", "show_faults", "show_table"]
+__all__ = ["Manners", "amount", "plain_warnings", "say", "show_error", "show_faults", "show_json", "show_table"]
+
+
+@dataclass
+class Manners:
+    """How a command is to talk, as the options say that all commands have."""
+
+    debug: bool = False
+    quiet: bool = False
 
 
 def say(text: object) -> None:
@@ -20,16 +29,17 @@ def say(text: object) -> None:
     click.echo(f"seekset: {text}", err=True)
 
 
-def show_error(error: Exception) -> None:
+def show_error(error: BaseException | str) -> None:
     """Say in one line what is wrong."""
     named = isinstance(error, OSError) and error.filename is not None
-    say(f"{error.filename}: {error.strerror}" if named else error)  # type: ignore[attr-defined]
+    text = f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[union-attr]
+    say(" ".join(text.split("\n")) if "\n" in text else text)
 
 
 def show_faults(faults: Sequence[Exception]) -> None:
     """Say in one line each what is wrong with files, and end with the exit code for it; with --debug, raise them."""
     context = click.get_current_context()
-    if faults and context.find_root().params.get("debug"):
+    if faults and context.find_root().ensure_object(Manners).debug:
         raise ExceptionGroup("some files are wrong", faults)
     for fault in faults:
         show_error(fault)
@@ -39,18 +49,47 @@ def show_faults(faults: Sequence[Exception]) -> None:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Show seekset's warnings in one line each, without the place in the code that others want to see."""
-    with warnings.catch_warnings():
+    """Show what seekset warns of and logs in one line each, without its place in the code; nothing if it is quiet."""
+    manners = click.get_current_context().find_root().ensure_object(Manners)
+
+    def remark(message: object) -> None:
+        if not manners.quiet:
+            say(message)
+
+    with warnings.catch_warnings(), _plain_logs(remark):
         show = warnings.showwarning
 
         def show_plainly(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, SeeksetWarning):
-                say(message)
+                remark(message)
             else:
                 show(message, category, *place, **more)
 
         warnings.showwarning = show_plainly
         yield
+
+
+@contextmanager
+def _plain_logs(remark: Callable[[object], None]) -> Iterator[None]:
+    import logging
+
+    class Remarks(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            remark(record.getMessage())
+
+    log, remarks = logging.getLogger("seekset"), Remarks(logging.WARNING)
+    log.addHandler(remarks)
+    try:
+        yield
+    finally:
+        log.removeHandler(remarks)
+
+
+def show_json(facts: Mapping[str, Any]) -> None:
+    """Print one JSON object in a line; paths are text."""
+    import json
+
+    click.echo(json.dumps(facts, default=str))
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -66,7 +105,7 @@ def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
     table = Table(box=box.SIMPLE)
     for column, head in enumerate(heads):
-        numeric = all(isinstance(row[column], (int, float)) for row in rows)
+        numeric = bool(rows) and all(isinstance(row[column], (int, float)) for row in rows)
         table.add_column(head, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         # Ids and paths are data: whatever they hold, they are shown as they are.
@@ -77,10 +116,10 @@ def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 def amount(number: float, unit: str) -> str:
     """A number in the shape people read.
 
-    >>> amount(1_234_567, "records/s")
-    '1.23 M records/s'
+    >>> amount(1_234_567, "records/s"), amount(5e9, "B")
+    ('1.23 M records/s', '5 GB')
     """
     for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
-            return f"{number / size:.3g} {prefix}{unit if unit == 'B/s' else ' ' + unit}"
+            return f"{number / size:.3g} {prefix}{unit if unit in ('B', 'B/s') else ' ' + unit}"
     return f"{number:.3g} {unit}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from seekset.cli.files import find_each
-from seekset.cli.options import PATH
-from seekset.cli.terminal import amount, show_faults, show_table
+from seekset.cli.options import PATH, common_options
+from seekset.cli.terminal import amount, show_faults, show_json, show_table
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="tfrecord-index")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", type=PATH, help="Where to write the index (one file only).")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Files worked on at a time; one per core unless given.")
 @click.option(
@@ -29,38 +29,45 @@ if TYPE_CHECKING:
     show_default=True,
     help="Which checksums to compare: those of lengths, those of payloads as well, or none at all.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but errors.")
-def command(files: tuple[str, ...], output: str | None, jobs: int | None, verify: str, quiet: bool) -> None:
-    """Write FILE.idx for each TFRecord FILE, as DALI's tfrecord2idx does.
+@common_options(json="a JSON object for each file, one a line")
+def command(
+    files: tuple[str, ...], output: str | None, jobs: int | None, verify: str, as_json: bool, quiet: bool
+) -> None:
+    """Write FILE.idx for each TFRecord FILE.
 
-    FILES may be globs and folders. With - the bytes come from stdin; their index goes to -o, or to stdout without it.
-    An index is written whole or not at all. A file that can't be indexed does not keep the others from theirs.
+    It is what DALI's tfrecord2idx writes. FILES may be globs and folders. With - the bytes come from stdin; their index
+    goes to -o, or to stdout without it. An index is written whole or not at all. A file that can't be indexed does not
+    keep the others from theirs.
     """
     compared: Verify = None if verify == "none" else verify  # type: ignore[assignment]
     if files == ("-",):
-        _index_stdin(output, compared, quiet=quiet)
+        if as_json and output is None:
+            raise click.UsageError("the index of stdin goes to stdout, where --json would be, too: give -o")
+        _index_stdin(output, compared, as_json=as_json, quiet=quiet)
         return
     if "-" in files:
         raise click.UsageError("- means stdin and can't be given with files")
     paths, faults = find_each(files)
     if output is not None and len(paths) + len(faults) > 1:
         raise click.UsageError("-o names one index, but several files were given")
-    show_faults(faults + _index_files(paths, output, jobs, compared, quiet=quiet))
+    show_faults(faults + _index_files(paths, output, jobs, compared, as_json=as_json, quiet=quiet))
 
 
-def _index_stdin(output: str | None, verify: Verify, *, quiet: bool) -> None:
+def _index_stdin(output: str | None, verify: Verify, *, as_json: bool, quiet: bool) -> None:
     from seekset import _core
 
     stdin = sys.stdin.buffer
     records, text = _core.index_tfrecord_stream(stdin, "<stdin>", output, verify)
     if text is not None:
         click.echo(text, nl=False)
+    elif as_json:
+        show_json({"file": "-", "records": records, "index": output})
     elif not quiet:
         show_table(("file", "records", "index"), [("-", records, output)])
 
 
 def _index_files(
-    paths: list[Path], output: str | None, jobs: int | None, verify: Verify, *, quiet: bool
+    paths: list[Path], output: str | None, jobs: int | None, verify: Verify, *, as_json: bool, quiet: bool
 ) -> list[Exception]:
     """Index all files and give the errors of those that can't be; they do not keep the others from theirs."""
     import time
@@ -78,15 +85,16 @@ def _index_files(
             return file, error, 0.0
         return file, records, time.perf_counter() - start
 
-    with progress_bar("indexing", quiet=quiet) as told:
+    with progress_bar("indexing", quiet=quiet or as_json) as told:
         watch = Progress(paths, told)
         done = sorted(side_by_side(paths, one, watch=watch, jobs=jobs), key=lambda result: result[0])
-    rows = [
-        (file, records, _speed(records, watch.sizes[file], seconds), output or beside(file))
-        for file, records, seconds in done
-        if isinstance(records, int)
-    ]
-    if rows and not quiet:
+    made = [(file, records, seconds) for file, records, seconds in done if isinstance(records, int)]
+    if as_json:
+        for file, records, seconds in made:
+            facts = {"file": file, "records": records, "bytes": watch.sizes[file], "seconds": seconds}
+            show_json({**facts, "index": output or beside(file)})
+    elif made and not quiet:
+        rows = [(f, n, _speed(n, watch.sizes[f], seconds), output or beside(f)) for f, n, seconds in made]
         show_table(("file", "records", "speed", "index"), rows)
     return [error for _, error, _ in done if isinstance(error, Exception)]
 
