@@ -159,3 +159,53 @@ def test_shards_that_do_not_fit_are_named(cli, games, tmp_path):
     done = cli(*games)
     assert done.returncode == 1
     assert done.stderr.startswith("seekset: games/b/3.npz: expected a zip archive")
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+
+LINES = """
+class Lines:
+    suffixes = (".txt",)
+
+    def count(self, path):
+        return len(self.read(path))
+
+    def read(self, path):
+        return {"x": [[float(word) for word in line.split()] for line in path.read_text().splitlines()]}
+
+
+made = Lines()
+"""
+
+
+@pytest.mark.parametrize("reader", ["own:Lines", "own:made"])
+def test_each_directory_may_have_a_reader_of_its_own(cli, games, tmp_path, reader):
+    (tmp_path / "own.py").write_text(LINES)
+    (tmp_path / "games" / "c").mkdir()
+    (tmp_path / "games" / "c" / "0.txt").write_text("1 2\n3 4\n5 6\n")
+    done = cli("games/a", "games/c/", "--readers", "auto", reader, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {one["source"]: one["rows"] for one in json.loads(done.stdout)["sources"]} == {"games/a": 40, "games/c": 3}
+
+
+def test_one_reader_may_be_for_all_directories(cli, games):
+    auto, npz = (cli(*games, "--json", *words) for words in ([], ["--readers", "npz"]))
+    assert npz.returncode == 0
+    assert npz.stdout == auto.stdout
+    assert "there is no shard in it" in cli(*games, "--readers", "pickle").stderr
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["what"], "'what' is none of auto, pickle, npz, tfrecord, fasta, parquet, and no MODULE:NAME"),
+        (["no_such_module:Reader"], "no_such_module:Reader can't be had: ModuleNotFoundError"),
+        (["json:Reader"], "json:Reader can't be had: AttributeError"),
+        (["json:dumps"], "json:dumps is no reader, which has the methods count and read"),
+        (["npz", "npz", "npz"], "there are 3 readers for 2 directories: give one for each, or one for all"),
+    ],
+)
+def test_readers_that_are_none_are_refused(cli, games, words, message):
+    done = cli(*games, "--readers", *words)
+    assert done.returncode == 2
+    assert message in done.stderr

@@ -113,11 +113,19 @@ def main() -> None:
     """Run the command line and end the process."""
     manners = Manners()
     try:
+        _open_streams()
         code = _run(manners)
         sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 (each has its line and its code)
         code = code_of(error, debug=manners.debug)
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Let what was closed by whoever started this (``>&-``) lead nowhere, instead of to an error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 (until the process ends)
 
 
 def _run(manners: Manners) -> int:

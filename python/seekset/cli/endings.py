@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import traceback
+from contextlib import suppress
 
 import click
 
@@ -45,10 +46,11 @@ def code_of(error: BaseException, *, debug: bool) -> int:
         show_error(_usage(error))
         return error.exit_code
     code, said = _told(error)
-    if debug:
-        traceback.print_exception(error)
-    else:
-        show_error(said)
+    with suppress(OSError):  # there may be nobody left to tell
+        if debug:
+            traceback.print_exception(error)
+        else:
+            show_error(said)
     return code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,9 @@ def say(text: object) -> None:
 
 def show_error(error: BaseException | str) -> None:
     """Say in one line what is wrong."""
-    named = isinstance(error, OSError) and error.filename is not None
-    text = f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[union-attr]
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     say(" ".join(text.split("\n")) if "\n" in text else text)
 
 
@@ -53,8 +54,10 @@ def plain_warnings() -> Iterator[None]:
     manners = click.get_current_context().find_root().ensure_object(Manners)
 
     def remark(message: object) -> None:
-        if not manners.quiet:
-            say(message)
+        # Nobody may look any more: that is no reason to end.
+        with suppress(OSError):
+            if not manners.quiet:
+                say(message)
 
     with warnings.catch_warnings(), _plain_logs(remark):
         show = warnings.showwarning

@@ -7,6 +7,7 @@ that how it ended is known. Ray finds a place for actors and starts those again 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ __all__ = ["RayCheck", "RayCrew", "cluster_devices", "connect"]
 _LISTEN = 0.2
 # How long Ray may take to find a place for an actor.
 _PLACING = 300.0
+# How long a cluster may take to answer at all.
+_KNOCKING = 10.0
 
 
 def connect(address: str | None) -> ModuleType:
@@ -42,14 +45,35 @@ def connect(address: str | None) -> ModuleType:
     if not ray.is_initialized():
         # What can be imported here can be imported there, if it is there.
         path = os.pathsep.join(os.path.abspath(part) for part in sys.path)  # noqa: PTH100 (an empty path is this folder)
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level="error",
-            include_dashboard=False if address is None else None,
-            runtime_env={"env_vars": {"PYTHONPATH": path}},
-        )
+        try:
+            _knock(address)
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level="error",
+                include_dashboard=False if address is None else None,
+                runtime_env={"env_vars": {"PYTHONPATH": path}},
+            )
+        except Exception as error:
+            raise SeeksetError(_unreached(address, error)) from error
     return ray  # type: ignore[no-any-return]
+
+
+def _knock(address: str | None) -> None:
+    """Raise an ``OSError`` if nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCKING).close()
+
+
+def _unreached(address: str | None, error: Exception) -> str:
+    """What to do about a cluster that does not answer."""
+    lines = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
+    if address is None:
+        return f"Ray can't be started on this machine: {reason}"
+    known = "HOST:PORT of a cluster that runs (`ray start --head` begins one), or auto for the one on this machine"
+    return f"no Ray cluster can be reached at {address!r}: {reason}; give --address as {known}"
 
 
 def cluster_devices(wanted: str | tuple[str, ...] | None, count: int | None, address: str | None) -> list[Device]:
