@@ -164,14 +164,17 @@ def test_shards_that_do_not_fit_are_named(cli, games, tmp_path):
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 LINES = """
+import numpy as np
+
+
 class Lines:
     suffixes = (".txt",)
 
     def count(self, path):
-        return len(self.read(path))
+        return len(path.read_text().splitlines())
 
     def read(self, path):
-        return {"x": [[float(word) for word in line.split()] for line in path.read_text().splitlines()]}
+        return {"x": np.loadtxt(path, ndmin=2)}
 
 
 made = Lines()
