@@ -127,9 +127,9 @@ bench-micro: ## Time the stages of the core by themselves, with criterion (ARGS=
 
 # --- the rest -------------------------------------------------------------------------------------------------------
 
-docs: $(VENV)/.tools ## Build the documentation (site/) and the Rust docs (target/doc)
+docs: $(VENV)/.built ## Build the documentation (site/) and the Rust docs (target/doc)
 	$(BIN)/pip install --quiet --group docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --package seekset-core --no-deps --quiet
 
 wheel: $(VENV)/.tools ## Build the abi3 wheel into target/wheels
