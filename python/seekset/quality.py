@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PANELS", "Mixing", "MixingQuality", "measure", "plot"]
+__all__ = ["Mixing", "MixingQuality", "measure", "plot"]
 
 # Numbers with more gaps than this between them are sorted rather than counted.
 _SPARSE = 16

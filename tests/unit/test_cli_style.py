@@ -188,6 +188,7 @@ EXAMPLES = {
     ("tfrecord", "decompress"): ("packed.tfrecord.gz", "-f"),
     ("tfrecord", "verify"): ("e.tfrecord",),
     ("tfrecord", "show"): ("e.tfrecord", "0"),
+    ("report",): ("p.fa", "-o", "p.html"),
     ("plan",): ("p.fa", "--world-size", "2"),
     ("pool", "inspect"): ("shards",),
     ("eden", "build"): ("genome.fa", "-o", "dbs"),

@@ -11,7 +11,7 @@ import click
 from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH, common_options
 from seekset.cli.pool import SeveralWords, inspected, pool_options
-from seekset.cli.terminal import say, show_json
+from seekset.cli.terminal import show_json
 from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     "--kind", type=click.Choice(["index", "plan", "pool", "run"]), help="What WHAT is. Found out unless given."
 )
 @pool_options
-@common_options(json="the figures as one JSON object")
+@common_options(json="one JSON object with all figures")
 def command(
     what: tuple[str, ...], output: str | None, kind: Kind | None, as_json: bool, quiet: bool, **options: Any
 ) -> None:
-    """Write one HTML page about WHAT, which needs neither a network nor anything beside it.
+    """Write one HTML page about WHAT.
 
-    WHAT is a FASTA file or its .sidx, a sequence index (Arrow or JSON), a plan, or the folder of a run of `seekset
+    It needs neither a network nor anything beside it. WHAT is a FASTA file or its .sidx, a sequence index (Arrow or JSON), a plan, or the folder of a run of `seekset
     embed`, under way or not; several are folders of shards, which make one mixed pool. All options from --ranges on are
     those of `seekset pool inspect`, and for pools alone.
     """
@@ -45,7 +45,8 @@ def command(
     figures = _figures(what, kind, options, quiet=quiet or as_json)
     if output is not None:
         report.write_page(report.page_of(figures), output)
-        say(f"report: {output}")
+        if not (quiet or as_json):
+            click.echo(f"report: {output}")
     if as_json:
         show_json(report.as_json(figures))
 
