@@ -329,7 +329,6 @@ def test_whoever_watches_is_told_when_the_run_gets_on(run, tmp_path):
         (("plan", "p.fa", "--table", "no"), "'no' is not one of 'esm', 'dna'"),
         (("get", "p.fa"), "give at least one id or region, or a file of them with -r"),
         (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
-        (("embed", "p.fa", "-o", "p.fa"), "-o p.fa: it is a file, but a folder is needed"),
         (("embed", "-o", "new", "--resume"), "-o new: it holds no run that --resume could go on with; give FASTA"),
         (("demo", "--folder", "p.fa"), "p.fa is a file: give --folder another name"),
     ],
@@ -347,6 +346,11 @@ def test_wrong_use_is_one_line_and_exit_code_2(run, tmp_path, words, told):
 def test_a_missing_list_of_regions_is_a_missing_file(run):
     done = run("get", "p.fa", "-r", "missing.txt")
     assert (done.returncode, done.stderr) == (1, "seekset: missing.txt: No such file or directory\n")
+
+
+def test_a_file_where_a_folder_is_needed_is_a_wrong_file(run):
+    done = run("embed", "p.fa", "-o", "p.fa")
+    assert (done.returncode, done.stderr) == (1, "seekset: p.fa: it is a file, but a folder is needed\n")
 
 
 @pytest.mark.parametrize("address", ["bad", "127.0.0.1:9", "ray://127.0.0.1:9"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOTDIR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
     if not files and not options["resume"]:
         raise click.UsageError("give FASTA files, or --resume to go on with those of the run")
     if Path(output).exists() and not Path(output).is_dir():
-        raise click.UsageError(f"-o {output}: it is a file, but a folder is needed")
+        raise NotADirectoryError(ENOTDIR, "it is a file, but a folder is needed", output)
     if not files and not (Path(output) / _MANIFEST).exists():
         raise click.UsageError(
             f"-o {output}: it holds no run that --resume could go on with; give FASTA files to begin one"
