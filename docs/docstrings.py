@@ -16,7 +16,7 @@ import griffe
 
 _CORE = "seekset._core."
 # Roles such as :class:`~seekset.Batch`, and examples: from a prompt to the next blank line.
-_ROLE = re.compile(r":(?:class|data|func|meth|mod):`~?([^`]+)`")
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`~?([^`]+)`")
 _EXAMPLE = re.compile(r"^( *)>>> .*(?:\n *\S.*)*", re.MULTILINE)
 
 
