@@ -181,9 +181,8 @@ fn plans(c: &mut Criterion) {
 fn rows(c: &mut Criterion) {
     const ROWS: usize = 1_000;
     // Positions of a board game: stones, a policy over a few cells, and who won.
-    let fields = [(4, 338, true), (4, 169, true), (4, 1, true)].map(|(width, values, float)| {
-        packed::Field::new(width, values, float).expect("a field that is allowed")
-    });
+    let fields = [(4, 338, true), (4, 169, true), (4, 1, true)]
+        .map(|(width, values, float)| packed::Field::new(width, values, float).expect("a field that is allowed"));
     let mut numbers = Numbers(4);
     let columns = fields.map(|field| {
         let value = |_| if numbers.below(4) == 0 { 1.0_f32 } else { 0.0 };
