@@ -152,7 +152,7 @@ check-package: $(VENV)/.release ## Build wheel and sdist, take them apart and us
 	$(BIN)/maturin build --release --quiet --out target/package
 	$(BIN)/maturin sdist --out target/package
 	$(BIN)/twine check --strict target/package/*
-	SEEKSET_DIST=target/package CARGO_TARGET_DIR=$(abspath target) $(BIN)/pytest -q --timeout 1200 tests/packaging/check_package.py
+	SEEKSET_DIST=target/package $(BIN)/pytest -q --timeout 1200 tests/packaging/check_package.py
 
 clean: ## Remove what was built, downloaded and generated
 	rm -rf $(VENV) $(BENCH_VENV) target site demo benches/data benches/rust/target rust/core/fuzz/target
