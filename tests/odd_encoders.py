@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -150,3 +151,101 @@ class Dying(Sums):
             os.kill(os.getpid(), signal.SIGKILL)
         self.left -= 1
         return super().__call__(batch)
+
+
+def place():
+    """Which worker this process is: the name of its log, or of the check's."""
+    return Path("/proc/self/fd/1").readlink().stem
+
+
+class Biased(Sums):
+    """Fails in one worker only, with every batch, or with the first ``times``: a broken device, as others see it.
+
+    Others begin when that one has: it makes the file ``mark``, if there is to be one.
+    """
+
+    def __init__(self, device, where="worker_1", how="raise", times=1_000_000, seconds=0.0, mark=""):
+        super().__init__(device, seconds if place() != where else 0.0)
+        self.left = times if place() == where else 0
+        self.how, self.mark = how, mark
+
+    def __call__(self, batch):
+        if self.left:
+            if self.mark:
+                Path(self.mark).touch()
+            self.left -= 1
+            if self.how == "segv":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            raise RuntimeError("this device is broken")
+        while self.mark and place() != "check" and not Path(self.mark).exists():
+            time.sleep(0.01)
+        if "poison" in batch["sequence_ids"]:
+            raise ValueError("poison")
+        return super().__call__(batch)
+
+
+class Stammering(Sums):
+    """Says half a message with a batch that holds the sequence ``poison``, and then nothing."""
+
+    def __call__(self, batch):
+        if "poison" in batch["sequence_ids"] and place() != "check":
+            os.write(int(sys.argv[2]), b"\0\0\0\0\0\0\x01\0half of it")
+            time.sleep(3600)
+        return super().__call__(batch)
+
+
+class Counting(Sums):
+    """Notes how many tokens and sequences each batch has, in a file."""
+
+    def __init__(self, device, notes, layout="packed"):
+        super().__init__(device)
+        self.notes, self.layout = notes, layout
+
+    def __call__(self, batch):
+        ids = batch["input_ids"]
+        if place() != "check":
+            with Path(self.notes).open("a") as file:
+                file.write(f"{ids.size} {batch['num_sequences']}\n")
+        if self.layout == "packed":
+            return super().__call__(batch)
+        return np.array([vector(row[mask == 1]) for row, mask in zip(ids, batch["attention_mask"], strict=True)])
+
+
+class Unlucky(Sums):
+    """Can't be made in the ranks of torchrun that the environment names; hangs in a batch in others that it names."""
+
+    def __init__(self, device, seconds=0.0):
+        super().__init__(device, seconds)
+        if os.environ.get("RANK") == os.environ.get("SEEKSET_UNLOADABLE", "none") and place() != "check":
+            raise RuntimeError("this rank has no weights")
+
+    def __call__(self, batch):
+        if os.environ.get("RANK") == os.environ.get("SEEKSET_HANGING", "none") and place() != "check":
+            time.sleep(3600)
+        return super().__call__(batch)
+
+
+def sums(batch):
+    """A function as an encoder: it takes no device and no options."""
+    return Sums("cpu")(batch)
+
+
+sums.arrays, sums.max_length = "numpy", None
+
+
+class OnePerSequence(Sums):
+    """Takes per_token, and gives a row for each sequence all the same."""
+
+    def __init__(self, device, per_token=False):
+        super().__init__(device)
+
+
+def chatter(connection):
+    """What a child process may run: it says long things, for ever."""
+    from seekset.child import end_with_parent
+    from seekset.inference.post import Post
+
+    end_with_parent()
+    post = Post(connection)
+    while True:
+        post.send(bytes(1_000_003))

@@ -9,6 +9,7 @@ from seekset.child import Child, end_with_parent, in_words
 from seekset.errors import SeeksetError
 from seekset.inference.messages import classify
 from seekset.inference.pieces import Slice
+from seekset.inference.post import Post
 from seekset.inference.results import Span
 
 if TYPE_CHECKING:
@@ -55,11 +56,13 @@ class EncoderCheck:
         self._options, self._device, self._environment = options, device, dict(environment)
         self._log, self._patience, self._batch_patience = log, patience, batch_patience
         self._child: Child | None = None
+        self._post: Post | None = None
 
     def facts(self) -> dict[str, Any]:
         """What the encoder wants; an ``EncoderError`` if it can't be loaded."""
         log = self._log
         self._child = Child("seekset.inference.checking:check", environment=self._environment, log=log)
+        self._post = Post(self._child.connection)
         how, found = self._asked((self._options, self._device), "loading it", self._patience)
         if how != "facts":
             self.close()
@@ -84,13 +87,13 @@ class EncoderCheck:
         raise EncoderError(f"{self._options.model}: the encoder failed in a first trial: {faults[0]}")
 
     def _asked(self, question: Any, what: str, patience: float) -> tuple[str, Any]:
-        child = self._child
-        if child is None:
+        child, post = self._child, self._post
+        if child is None or post is None:
             raise ValueError("there is no process to ask")
         try:
-            child.connection.send(question)
-            if child.connection.poll(patience):
-                return child.connection.recv()  # type: ignore[no-any-return]
+            post.send(question)
+            if post.poll(patience):
+                return post.receive()  # type: ignore[no-any-return]
         except (EOFError, OSError):
             how, fault = "error", f"its process {in_words(child.end(1))} ({what}); see {self._log}"
         else:
@@ -102,7 +105,7 @@ class EncoderCheck:
         """End the process."""
         if self._child is not None:
             self._child.end()
-            self._child = None
+            self._child = self._post = None
 
 
 def samples(pieces: Pieces) -> list[Slice]:
@@ -125,24 +128,25 @@ def _told(error: Exception, model: str) -> str:
 def check(connection: Pipe) -> None:
     """Answer an :class:`EncoderCheck`; what its process does."""
     end_with_parent()
+    post = Post(connection)
     from seekset.inference.encoders import describe, load_encoder
     from seekset.inference.runner import Runner, manifest_facts
 
     try:
-        options, device = connection.recv()
+        options, device = post.receive()
         try:
             encoder = load_encoder(device=device, **options.loading())
-            connection.send(("facts", manifest_facts(describe(encoder))))
+            post.send(("facts", manifest_facts(describe(encoder))))
         except Exception as error:  # noqa: BLE001 (loading may raise anything)
             traceback.print_exc()
-            connection.send(("error", _told(error, options.model)))
+            post.send(("error", _told(error, options.model)))
             return
         while True:
-            job, sample = connection.recv()
+            job, sample = post.receive()
             try:
-                connection.send(("width", Runner(job, device, encoder).try_out(sample)))
+                post.send(("width", Runner(job, device, encoder).try_out(sample)))
             except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
                 traceback.print_exc()
-                connection.send(("error", classify(error)[1]))
+                post.send(("error", classify(error)[1]))
     except (EOFError, OSError):
         return

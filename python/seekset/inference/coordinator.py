@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from seekset.child import end_with_parent
 from seekset.inference.backends.local import threads_each
 from seekset.inference.devices import parse_devices
+from seekset.inference.post import Post
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -60,7 +61,7 @@ class GPUProcessCoordinator:
         self.output_dir = Path(output_dir)
         self._context = multiprocessing.get_context("spawn")
         self._processes: dict[int, SpawnProcess] = {}
-        self._pipes: dict[int, Pipe] = {}
+        self._posts: dict[int, Post] = {}
         self._results: list[dict[str, Any]] = []
 
     def spawn_workers(self, worker_fn: Callable[..., object], worker_args: Sequence[Any] = ()) -> None:
@@ -75,7 +76,8 @@ class GPUProcessCoordinator:
         logs.mkdir(parents=True, exist_ok=True)
         self._results = []
         for rank, device in enumerate(self.devices):
-            self._pipes[rank], theirs = self._context.Pipe(duplex=False)
+            ours, theirs = self._context.Pipe(duplex=False)
+            self._posts[rank] = Post(ours)
             log = str(logs / f"worker_{rank}.log")
             process = self._context.Process(
                 target=_run_worker,
@@ -122,14 +124,14 @@ class GPUProcessCoordinator:
     def _listen(self, seconds: float) -> None:
         """Take what workers have said, waiting so long for it: one whose results nobody takes does not end."""
         ended = [process.sentinel for process in self._processes.values() if process.is_alive()]
-        heard = wait([*self._pipes.values(), *ended], seconds)
-        for rank, pipe in list(self._pipes.items()):
+        wait([*(post.fileno() for post in self._posts.values()), *ended], seconds)
+        for rank, post in list(self._posts.items()):
             try:
-                while pipe in heard and pipe.poll(0):
-                    self._results.append(pipe.recv())
+                while post.poll(0):
+                    self._results.append(post.receive())
             except (EOFError, OSError):
-                del self._pipes[rank]
-                pipe.close()
+                del self._posts[rank]
+                post.close()
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +150,7 @@ class ResultsQueue:
     def put(self, result: dict[str, Any], block: bool = True, timeout: float | None = None) -> None:  # noqa: ARG002 (as queues have it)
         """Send a result to the coordinator."""
         with self._lock:
-            self._pipe.send(result)
+            Post(self._pipe).send(result)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ResultsQueue, (self._pipe,)

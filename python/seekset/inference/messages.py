@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Begun",
+    "Command",
     "Died",
     "Event",
     "Fault",
     "Finished",
     "MachineError",
-    "Order",
     "Raised",
     "Ready",
     "SetAside",
@@ -52,7 +52,7 @@ class Stop(NamedTuple):
     """Finish the batch, save what is done, and end."""
 
 
-Order: TypeAlias = Start | Work | Stop
+Command: TypeAlias = Start | Work | Stop
 
 
 class Started(NamedTuple):

@@ -14,6 +14,7 @@ from seekset.child import end_with_parent
 from seekset.errors import SeeksetError
 from seekset.inference.job import Job
 from seekset.inference.messages import Begun, Finished, Raised, Ready, SetAside, Start, Stop, Work, classify
+from seekset.inference.post import Post
 from seekset.inference.runner import Runner
 
 if TYPE_CHECKING:
@@ -32,44 +33,45 @@ def work(connection: Pipe) -> None:
     """Be a worker until there is nothing to do, or nobody to do it for."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    start: Start = connection.recv()
+    post = Post(connection)
+    start: Start = post.receive()
     stamp = time.strftime("%F %T")
     print(f"--- worker {start.rank} on {start.device}, process {os.getpid()}, started {stamp}", flush=True)  # noqa: T201 (its log)
-    inbox = _Inbox(connection)
-    runner = _loaded(connection, start)
-    connection.send(Ready(start.rank))
+    inbox = _Inbox(post)
+    runner = _loaded(post, start)
+    post.send(Ready(start.rank))
     while not inbox.stopping and (span := inbox.next()) is not None:
-        _run(connection, runner, start.rank, span, inbox)
+        _run(post, runner, start.rank, span, inbox)
     if inbox.terminated:
         raise SystemExit(_TERMINATED)
 
 
-def _loaded(connection: Pipe, start: Start) -> Runner:
+def _loaded(post: Post, start: Start) -> Runner:
     try:
         return Runner(Job.open(start.folder), start.device)
     except Exception as error:  # noqa: BLE001 (loading may raise anything)
         traceback.print_exc()
-        connection.send(Raised(start.rank, "loading", classify(error)[1], ends=True))
+        post.send(Raised(start.rank, "loading", classify(error)[1], ends=True))
         raise SystemExit(1) from None
 
 
-def _run(connection: Pipe, runner: Runner, rank: int, span: Span, inbox: _Inbox) -> None:
+def _run(post: Post, runner: Runner, rank: int, span: Span, inbox: _Inbox) -> None:
     def begin() -> None:
-        connection.send(Begun(rank))
+        post.send(Begun(rank))
 
     answer: Any
     try:
         done, sequences, tokens, failures = runner.run(span, begin=begin, stop=lambda: inbox.stopping)
         # One by one: a message that does not fit into the connection could be left half said.
         for failure in failures:
-            connection.send(SetAside(rank, failure._replace(sequence_id=failure.sequence_id[:_LONGEST_ID])))
+            post.send(SetAside(rank, failure._replace(sequence_id=failure.sequence_id[:_LONGEST_ID])))
         answer = Finished(rank, done, sequences, tokens)
     except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
         if not isinstance(error, SeeksetError):
             traceback.print_exc()
         fault, reason = classify(error)
         answer = Raised(rank, fault, reason, ends=fault == "machine" or _is_lasting(error))
-    connection.send(answer)
+    post.send(answer)
     if isinstance(answer, Raised) and answer.ends:
         raise SystemExit(1)
 
@@ -82,12 +84,12 @@ def _is_lasting(error: Exception) -> bool:
 class _Inbox:
     """What the coordinator says, heard while a batch runs, too: that it is gone above all."""
 
-    def __init__(self, connection: Pipe) -> None:
+    def __init__(self, post: Post) -> None:
         self._spans: queue.SimpleQueue[Span | None] = queue.SimpleQueue()
         self.stopping = False
         self.terminated = False
         signal.signal(signal.SIGTERM, self._terminate)
-        threading.Thread(target=self._listen, args=(connection,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(post,), daemon=True).start()
 
     def next(self) -> Span | None:
         """The next span; ``None`` if there will be none."""
@@ -101,10 +103,10 @@ class _Inbox:
         self.stopping = True
         self._spans.put(None)
 
-    def _listen(self, connection: Pipe) -> None:
+    def _listen(self, post: Post) -> None:
         try:
             while True:
-                match connection.recv():
+                match post.receive():
                     case Work(span):
                         self._spans.put(span)
                     case Stop():

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from seekset.child import Child, in_words
 from seekset.inference.messages import Died, Start, Started, Stop, Work
+from seekset.inference.post import Post
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from seekset.inference.devices import Device
-    from seekset.inference.messages import Event, Order
+    from seekset.inference.messages import Command, Event
     from seekset.inference.results import Span
 
 __all__ = ["LocalCrew", "threads_each"]
@@ -49,6 +50,7 @@ class LocalCrew:
         self._logs = logs
         self._threads = threads
         self._children: dict[int, Child] = {}
+        self._posts: dict[int, Post] = {}
         self._killed: set[int] = set()
         self._news: list[Event] = []
 
@@ -65,7 +67,7 @@ class LocalCrew:
         self._logs.mkdir(parents=True, exist_ok=True)
         log = self._logs / f"worker_{rank}.log"
         child = Child("seekset.inference.worker:work", environment=device.environment(self._threads), log=log)
-        self._children[rank] = child
+        self._children[rank], self._posts[rank] = child, Post(child.connection)
         self._killed.discard(rank)
         self._say(rank, Start(self._folder, device.inside, rank))
         self._news.append(Started(rank, device.name, child.pid))
@@ -78,10 +80,10 @@ class LocalCrew:
         """Have a worker finish its batch, save what is done, and end."""
         self._say(rank, Stop())
 
-    def _say(self, rank: int, order: Order) -> None:
+    def _say(self, rank: int, command: Command) -> None:
         # One that is gone can't be told; that it is gone, the next poll tells.
         with suppress(OSError, KeyError):
-            self._children[rank].connection.send(order)
+            self._posts[rank].send(command)
 
     def kill(self, rank: int) -> None:
         """End a worker at once."""
@@ -92,19 +94,19 @@ class LocalCrew:
     def poll(self, seconds: float) -> list[Event]:
         """What workers have said; of each that has ended, that comes last."""
         events, self._news = self._news, []
-        wait([child.connection for child in self._children.values()], 0 if events else seconds)
+        wait([post.fileno() for post in self._posts.values()], 0 if events else seconds)
         for rank in list(self._children):
             events += self._heard(rank)
         return events
 
     def _heard(self, rank: int) -> list[Event]:
-        child, events = self._children[rank], list["Event"]()
+        child, post, events = self._children[rank], self._posts[rank], list["Event"]()
         # Asked before it is listened to: what it said before it ended is heard first. A process that it left behind may
         # keep the connection open, so that the connection alone does not tell of its end.
         code = child.code
         try:
-            while child.connection.poll(0):
-                events.append(child.connection.recv())
+            while post.poll(0):
+                events.append(post.receive())
         except (EOFError, OSError, UnpicklingError):
             code = child.wait(_PATIENCE)
             if code is None:
@@ -112,7 +114,7 @@ class LocalCrew:
                 code = child.end()
         if code is not None:
             child.end()
-            del self._children[rank]
+            del self._children[rank], self._posts[rank]
             innocent = code in _FROM_OUTSIDE and rank not in self._killed
             events.append(Died(rank, in_words(code), innocent))
         return events
@@ -122,3 +124,4 @@ class LocalCrew:
         for child in self._children.values():
             child.end()
         self._children.clear()
+        self._posts.clear()
