@@ -106,7 +106,8 @@ def test_a_factory_is_called_and_a_plain_function_is_the_encoder(models):
         (":Broken", {}, "the encoder can't be made: OSError: weights.bin: no such file"),
         (":factory", {}, "missing 1 required positional argument: 'width'"),
         (":Strict", {"layer": 2}, "has no option 'layer'; it has width, scale"),
-        (":Strict", {"per_token": True}, "has no option 'per_token'; it has width, scale"),
+        (":Strict", {"per_token": True}, "found one that takes device, width, scale; make it a class with __init__("),
+        (":plain", {"per_token": True}, "gives a row for each residue, found a function that is given batches alone;"),
         (":plain", {"arguments": {"k": "3"}}, "has no option 'k'; it has none"),
         (":Encoder", {"layer": 1, "arguments": {"layer": "2"}}, "'layer' is given by an option of its own"),
         (":Encoder", {"arguments": {"device": "cpu"}}, "'device' is given by an option of its own"),
@@ -199,11 +200,17 @@ def test_vectors_do_not_change_with_the_buffer_that_an_encoder_uses_again():
     assert found.min() == 1
 
 
+PER_TOKEN = "with --per-token, expected a row for each of 3 residues of 2 sequences, special tokens left out, found"
+OTHERWISE = "give vectors of residues, or leave --per-token out"
+
+
 @pytest.mark.parametrize(
     "output, per_token, message",
     [
-        (np.ones((3, 4)), False, "the encoder gave 3 rows for 2 sequences"),
-        (np.ones((2, 4)), True, "the encoder gave 2 rows for 3 residues of 2 sequences"),
+        (np.ones((1, 4)), False, "the encoder gave 1 rows for 2 sequences"),
+        (np.ones((3, 4)), False, "the encoder gave 3 rows for 2 sequences; for a row per residue, ask for --per-token"),
+        (np.ones((2, 4)), True, f"{PER_TOKEN} 2 rows, one for each sequence; {OTHERWISE}"),
+        (np.ones((7, 4)), True, f"{PER_TOKEN} 7 rows; {OTHERWISE}"),
         (np.ones(2), False, "the encoder gave an array of shape (2,), but rows of numbers are needed"),
         (np.ones((2, 5, 4)), False, "the encoder gave an array of shape (2, 5, 4), but rows of numbers are needed"),
         (None, False, "the encoder gave NoneType, which is no array or tensor of numbers"),

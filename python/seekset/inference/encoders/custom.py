@@ -58,13 +58,13 @@ def made(
             raise MismatchError(f"{spec}: {name!r} is given by an option of its own, not by an argument")
         given[name] = parsed(text)
     takes, anything = _parameters(factory)
+    plain = False
     if not anything and "device" not in takes:
         if isinstance(factory, type):
             raise MismatchError(f"{spec}: the class of an encoder must take a 'device', and this one does not")
-        takes, factory = [], _itself(factory)
+        takes, factory, plain = [], _itself(factory), True
     if unknown := [] if anything else [name for name in given if name not in takes]:
-        known = ", ".join(name for name in takes if name != "device") or "none"
-        raise MismatchError(f"{spec} has no option {', '.join(map(repr, unknown))}; it has {known}")
+        raise MismatchError(_unknown(spec, unknown, takes, plain=plain))
     try:
         encoder = factory(device=device, **given)
     except SeeksetError:
@@ -74,6 +74,17 @@ def made(
     if not callable(encoder):
         raise MismatchError(f"{spec} gives {type(encoder).__name__}, which can't be called with a batch")
     return encoder
+
+
+def _unknown(spec: str, unknown: list[str], takes: list[str], *, plain: bool) -> str:
+    if "per_token" in unknown:
+        found = "a function that is given batches alone" if plain else f"one that takes {', '.join(takes)}"
+        return (
+            f"{spec}: with --per-token, expected an encoder that takes per_token and gives a row for each residue, "
+            f"found {found}; make it a class with __init__(self, device, per_token=False), or leave --per-token out"
+        )
+    known = ", ".join(name for name in takes if name != "device") or "none"
+    return f"{spec} has no option {', '.join(map(repr, unknown))}; it has {known}"
 
 
 def parsed(text: str) -> str | int | float | bool:

@@ -47,7 +47,8 @@ class KmerEncoder:
 
     def __init__(self, device: str = "cpu", k: int = 2, alphabet: str = "protein", *, per_token: bool = False) -> None:
         if per_token:
-            raise MismatchError("k-mers are counted in whole sequences: there are no vectors per token")
+            message = "k-mers are counted in whole sequences: there are no vectors per token"
+            raise MismatchError(f"{message}; take another encoder, or leave --per-token out")
         if alphabet not in _ALPHABETS:
             raise MismatchError(f"the alphabet of k-mers must be {' or '.join(_ALPHABETS)}, but is {alphabet!r}")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k < 2**32:

@@ -56,8 +56,7 @@ def as_array(output: Any, batch: dict[str, Any], facts: EncoderFacts, *, per_tok
     if found.ndim != _AXES:
         raise MismatchError(f"the encoder gave an array of shape {found.shape}, but rows of numbers are needed")
     if len(found) != wanted:
-        of = f"{wanted} residues of {len(counts)} sequences" if per_token else f"{wanted} sequences"
-        raise MismatchError(f"the encoder gave {len(found)} rows for {of}")
+        raise MismatchError(_wrong_rows(len(found), counts, per_token=per_token))
     if facts.dim is not None and found.shape[1] != facts.dim:
         raise MismatchError(
             f"the encoder gave vectors of {found.shape[1]} numbers, but says that they have {facts.dim}"
@@ -66,6 +65,17 @@ def as_array(output: Any, batch: dict[str, Any], facts: EncoderFacts, *, per_tok
     kept = found.dtype if found.dtype in (np.float16, np.float32) else np.dtype(np.float32)
     with np.errstate(over="ignore"):  # a number too large becomes infinite, and is found as such
         return np.array(found, dtype=kept, order="C", copy=True)
+
+
+def _wrong_rows(found: int, counts: NDArray[np.int64], *, per_token: bool) -> str:
+    if not per_token:
+        hint = "; for a row per residue, ask for --per-token" if found == counts.sum() else ""
+        return f"the encoder gave {found} rows for {len(counts)} sequences{hint}"
+    each = ", one for each sequence" if found == len(counts) else ""
+    return (
+        f"with --per-token, expected a row for each of {counts.sum()} residues of {len(counts)} sequences, special "
+        f"tokens left out, found {found} rows{each}; give vectors of residues, or leave --per-token out"
+    )
 
 
 def unfinite_rows(vectors: NDArray[Any], counts: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
