@@ -424,3 +424,52 @@ def test_failed_sequences_are_listed_and_the_rest_is_there(tmp_path):
     assert (line["row"], line["length"]) == (17, len(sequences["poison"]))
     rest = {name: letters for name, letters in sequences.items() if name != "poison"}
     assert_same(vectors(tmp_path / "out"), expected(rest))
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        ("odd_encoders:sums", "gives a row for each residue, found a function that is given batches alone; make it a"),
+        (
+            "odd_encoders:Sums",
+            "found one that takes device, seconds; make it a class with __init__(self, device, per_t",
+        ),
+        ("odd_encoders:OnePerSequence", "expected a row for each of"),
+        ("kmer", "k-mers are counted in whole sequences: there are no vectors per token"),
+    ],
+)
+def test_a_vector_for_each_residue_of_an_encoder_that_gives_none(proteins, tmp_path, model, said):
+    told = refused(proteins[0], "-o", tmp_path / "out", "--model", model, "--per-token", "-q")
+    assert said in told
+    assert "or leave --per-token out" in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_a_function_is_an_encoder_of_whole_sequences(proteins, tmp_path):
+    path, sequences = proteins
+    run = embed(path, "-o", tmp_path / "out", "--model", "odd_encoders:sums", "-q")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_one_long_sequence_has_a_batch_of_its_own_and_the_others_keep_to_the_budget(tmp_path, layout):
+    sequences = {**write_fasta(tmp_path / "a.fa", 100), "long": "MKV" * 1000}
+    with (tmp_path / "a.fa").open("a") as file:
+        file.write(f">long\n{sequences['long']}\n")
+    words = ("--model", "odd_encoders:Counting", "--model-arg", f"layout={layout}", "--max-tokens", 200, "-q")
+    notes = ("--model-arg", f"notes={tmp_path / 'notes'}")
+    run = embed(tmp_path / "a.fa", "-o", tmp_path / "out", *words, *notes)
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+    batches = sorted(tuple(map(int, line.split())) for line in (tmp_path / "notes").read_text().splitlines())
+    *others, longest = batches
+    assert longest == (3002, 1)
+    assert all(tokens <= 200 for tokens, _ in others)
+    assert sum(count for _, count in others) == 100
+    # And they are no smaller than they need be.
+    tokens = sum(len(letters) + 2 for name, letters in sequences.items() if name != "long")
+    assert len(others) <= 1.5 * tokens / 200
+    assert "it was 200 and is 300" in refused("-o", tmp_path / "out", "--resume", "--max-tokens", 300)
+    again = embed("-o", tmp_path / "out", "--resume", "--max-tokens", 200, "-q")
+    assert again.returncode == 0, again.stderr

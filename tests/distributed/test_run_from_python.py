@@ -133,3 +133,34 @@ def test_a_model_of_hugging_face_gives_what_it_gives_for_each_sequence_alone(tmp
         with torch.inference_mode():
             hidden = model(**tokenizer(letters, return_tensors="pt")).last_hidden_state[0]
         np.testing.assert_allclose(found[name], hidden[1:-1].mean(0).numpy(), atol=1e-5)
+
+
+def test_a_model_is_the_same_in_another_folder_and_another_one_in_the_same_place_is_not(tmp_path):
+    write_fasta(tmp_path / "a.fa", 30)
+    out, config = tmp_path / "out", {"devices": "cpu", "max_tokens": 300}
+    model = tiny_esm(tmp_path / "esm")
+    run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": model})
+    before, chunks = vectors(out), sorted((out / "chunks").iterdir())
+    chunks[0].unlink()
+    kept = chunks[1].stat().st_mtime_ns
+    model.rename(tmp_path / "moved")
+    run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": tmp_path / "moved"})
+    found = vectors(out)
+    for name, one in before.items():
+        np.testing.assert_array_equal(found[name], one)
+    assert chunks[1].stat().st_mtime_ns == kept
+    assert events(out, "run_started")[-1]["done"] > 0
+    # Where it is now is where a run looks for it that is not told.
+    chunks[0].unlink()
+    run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": tmp_path / "moved"})
+    other = tiny_esm(tmp_path / "other", seed=1)
+    said = r"encoder: model: it was '.*moved' and is '.*other', whose content is another"
+    with pytest.raises(MismatchError, match=said):
+        run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": other})
+    with pytest.raises(MismatchError, match=r"encoder: model: it was '.*moved' and is 'kmer'"):
+        run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": "kmer"})
+    chunks[0].unlink()
+    (tmp_path / "moved").rename(tmp_path / "gone")
+    other.rename(tmp_path / "moved")
+    with pytest.raises(MismatchError, match="encoder: fingerprint"):
+        run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "model": tmp_path / "moved"})

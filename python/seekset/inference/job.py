@@ -15,6 +15,7 @@ from typing import Any
 
 from seekset.errors import FormatError, MismatchError
 from seekset.inference.checkpoint import ChunkStore
+from seekset.inference.encoders.weights import is_hugging_face
 from seekset.inference.pieces import Pieces, cut_chunks
 from seekset.inference.publishing import published
 from seekset.inference.results import Failure, Result, Span
@@ -67,22 +68,30 @@ class Manifest:
         return hashlib.blake2b(json.dumps(self._counted(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _counted(self) -> dict[str, Any]:
+        # A model of Hugging Face is what its fingerprint says, wherever its folder is.
+        aside = {"model"} if is_hugging_face(self.encoder["model"]) and self.facts["fingerprint"] else set()
         return {
             "version": self.version,
             "sequences": self.index,
             "plan": self.plan,
             **{f"plan: {name}": value for name, value in self.rules.items()},
-            **{f"encoder: {name}": value for name, value in self.encoder.items()},
+            **{f"encoder: {name}": value for name, value in self.encoder.items() if name not in aside},
             **{f"encoder: {name}": value for name, value in self.facts.items()},
         }
 
     def differences(self, other: Manifest) -> list[str]:
         """What counts and differs, in words."""
         mine, theirs = self._counted(), other._counted()
+        if ("encoder: model" in mine) != ("encoder: model" in theirs):
+            mine["encoder: model"], theirs["encoder: model"] = self.encoder["model"], other.encoder["model"]
         changed = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
         # Everything that makes a plan shows in its digest, too: the cause is told, not that it shows.
         causes = [name for name in changed if name != "plan"]
-        return [f"{name}: it was {mine.get(name)!r} and is {theirs.get(name)!r}" for name in causes or changed]
+        told = [f"{name}: it was {mine.get(name)!r} and is {theirs.get(name)!r}" for name in causes or changed]
+        models = self.encoder["model"], other.encoder["model"]
+        if "encoder: fingerprint" in changed and "encoder: model" not in changed and models[0] != models[1]:
+            told.insert(0, f"encoder: model: it was {models[0]!r} and is {models[1]!r}, whose content is another")
+        return told
 
     def save(self, folder: Path) -> None:
         """Write it, beside and renamed."""
@@ -100,6 +109,7 @@ class Manifest:
         _check_keys(path, "a manifest", found, {one.name: _KINDS[one.name] for one in fields(cls)})
         if found["version"] != _VERSION:
             raise FormatError(f"{path}: expected version {_VERSION}, found {found['version']!r}")
+        _check_keys(path, "rules", found["rules"], _RULE_KINDS)
         _check_keys(path, "encoder", found["encoder"], _ENCODER_KINDS)
         _check_keys(path, "facts", found["facts"], _FACT_KINDS)
         if not all(type(file) is str for file in found["files"]):
@@ -116,6 +126,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "facts": (dict,),
     "created": (str,),
     "version": (int,),
+}
+_RULE_KINDS: dict[str, tuple[type, ...]] = {
+    "max_tokens": (int,),
+    "max_length": (int, type(None)),
+    "layout": (str,),
+    "overflow": (str,),
 }
 _ENCODER_KINDS: dict[str, tuple[type, ...]] = {
     "model": (str,),
@@ -182,7 +198,8 @@ class Job:
     ) -> Job:
         """Plan a job; the folder is not touched until :meth:`save`."""
         plan = _planned(index, facts, max_tokens=max_tokens, max_length=max_length, overflow=overflow)
-        rules = {name: getattr(plan, name) for name in ("max_tokens", "max_length", "layout", "overflow")}
+        rules = {name: getattr(plan, name) for name in ("max_length", "layout", "overflow")}
+        rules["max_tokens"] = max_tokens
         named = [os.path.abspath(path) for path in index.files]  # noqa: PTH100 (a Path keeps its dots)
         created = time.strftime("%FT%T%z")
         manifest = Manifest(named, index.fingerprint, plan.digest, rules, asdict(encoder), dict(facts), created)
@@ -236,8 +253,8 @@ class Job:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The pieces of the plan."""
-        return Pieces(self.plan)
+        """The pieces of the plan, in batches of as many tokens as were asked for."""
+        return Pieces(self.plan, self.manifest.rules["max_tokens"])
 
     @cached_property
     def store(self) -> ChunkStore:
@@ -289,14 +306,12 @@ def _planned(
             f"{index.entry(0).file_path}: sequence {index.entry(0).id} has {longest} residues, but at most {most} are "
             "allowed; with overflow truncate, longer ones are cut"
         )
-    if most is None or longest < most:
-        # An encoder that takes sequences whole gets batches that hold the longest of them.
-        max_tokens = max(max_tokens, longest + specials)
-    else:
-        max_tokens = max(max_tokens, most + specials)
+    longest = longest if most is None else min(longest, most)
     return Plan.by_rules(
         index,
-        max_tokens=max_tokens,
+        # No batch of a plan is smaller than the longest sequence. When it is computed it is cut to what was asked for
+        # (`Pieces`), so that one long sequence does not make all batches as large as itself.
+        max_tokens=max(max_tokens, longest + specials),
         max_length=most,
         specials=specials,
         overflow=overflow,

@@ -52,14 +52,23 @@ def _tokens(batch: PlannedBatch, specials: int) -> int:
 class Pieces:
     """The pieces of all batches of a plan, one batch after another, by number.
 
+    Args:
+        plan: The plan. Its batches have room for the longest sequence, however long that is.
+        budget: The most tokens of a slice that has more than one piece: batches of more are cut. All of a batch is a
+            slice if not given.
+
     >>> from seekset import Fasta, Plan
     >>> pieces = Pieces(Plan.create(Fasta("proteins.fa"), max_tokens=40))
     >>> len(pieces), [(part.span, part.batch.rows.tolist(), part.tokens) for part in pieces.slices(Span(0, 2))]
     (3, [(Span(start=0, end=1), [0], 35), (Span(start=1, end=2), [1], 18)])
+    >>> pieces = Pieces(Plan.create(Fasta("proteins.fa"), max_tokens=1000), budget=25)
+    >>> [(part.span, part.tokens) for part in pieces.slices(Span(0, 3))]
+    [(Span(start=0, end=1), 35), (Span(start=1, end=3), 25)]
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, budget: int | None = None) -> None:
         self.plan = plan
+        self._budget = plan.max_tokens if budget is None else budget
         self.ends: NDArray[np.int64] = np.cumsum(plan.counts)
         self._tokens_before = np.concatenate([[0], np.cumsum(plan.tokens)])
 
@@ -67,14 +76,28 @@ class Pieces:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def slices(self, span: Span) -> Iterator[Slice]:
-        """The batches of a span; the first and the last may be parts of one."""
+        """The batches of a span, cut to the budget; the first and the last may be parts of one."""
         number, at = int(np.searchsorted(self.ends, span.start, side="right")), span.start
         while at < span.end:
             end = min(int(self.ends[number]), span.end)
             first = int(self.ends[number - 1]) if number else 0
             batch = PlannedBatch(*(column[at - first : end - first] for column in self.plan[number]))
-            yield Slice(Span(at, end), batch, _tokens(batch, self.plan.specials))
-            number, at = number + 1, end
+            while at < end:
+                count = self._fitting(batch.lengths)
+                part = PlannedBatch(*(column[:count] for column in batch))
+                yield Slice(Span(at, at + count), part, _tokens(part, self.plan.specials))
+                at, batch = at + count, PlannedBatch(*(column[count:] for column in batch))
+            number += 1
+
+    def _fitting(self, lengths: NDArray[np.int64]) -> int:
+        """How many of some pieces, longest first, are within the budget; one always is."""
+        costs = lengths + self.plan.specials
+        if self.plan.layout == "padded":
+            # Each is filled up to the first, which is the longest.
+            fit = self._budget // max(int(costs[0]), 1)
+        else:
+            fit = int(np.searchsorted(np.cumsum(costs), self._budget, side="right"))
+        return min(max(fit, 1), len(lengths))
 
     def tokens(self, span: Span) -> int:
         """About how many tokens a span has: batches that are cut count by their part of pieces."""

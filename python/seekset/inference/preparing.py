@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seekset.errors import FormatError, MismatchError, SeeksetWarning, StaleIndexError
 from seekset.files import find_fastas
+from seekset.inference.encoders.weights import digest_of, is_hugging_face
 from seekset.inference.folder import remove_run
 from seekset.inference.job import Job, Manifest
 from seekset.sequences import SequenceIndex
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from seekset.inference.request import Request
 
 __all__ = ["Check", "prepare"]
@@ -85,8 +86,12 @@ def _new(request: Request, check: Check) -> Job:
 def _resumed(request: Request, begun: Manifest, check: Check) -> Job:
     index = _same_index(request, begun)
     # As far as that can be told without the encoder: while nothing is left to compute, it need not be loaded.
-    job = _planned(request, index, begun.facts)
+    job = _planned(request, index, {**begun.facts, "fingerprint": _fingerprint(request.encoder.model, begun)})
     _refuse_another(request.folder, begun, job.manifest)
+    if request.encoder.model != begun.encoder["model"]:
+        # The same model in another folder, which is where workers look for it from now on.
+        begun = replace(begun, encoder={**begun.encoder, "model": request.encoder.model})
+        begun.save(request.folder)
     job = Job(request.folder, begun).adopt(index, job.plan)
     job.save_plan()
     if not job.store.survey(tidy=False).missing(job.chunks):
@@ -94,6 +99,15 @@ def _resumed(request: Request, begun: Manifest, check: Check) -> Job:
     _refuse_another(request.folder, begun, _planned(request, index, check.facts()).manifest)
     check.try_out(job)
     return job
+
+
+def _fingerprint(model: str, begun: Manifest) -> str:
+    """What a model is known by, as far as that can be told without loading it: that of the run, or of its folder."""
+    known: str = begun.facts["fingerprint"]
+    if model == begun.encoder["model"] or not is_hugging_face(model):
+        return known
+    folder = Path(model).expanduser()
+    return digest_of(folder) if folder.is_dir() else model
 
 
 def _refuse_nothing(index: SequenceIndex) -> None:

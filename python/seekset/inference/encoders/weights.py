@@ -1,11 +1,11 @@
-"""What tells one model's folder from another's, without reading all of its weights."""
+"""What tells one model of Hugging Face from another, without reading all of its weights."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-__all__ = ["digest_of"]
+__all__ = ["digest_of", "is_hugging_face"]
 
 # What vectors depend on: settings, vocabularies, weights, and code that may come with them.
 _SUFFIXES = {".bin", ".json", ".model", ".py", ".pt", ".safetensors", ".txt"}
@@ -15,6 +15,15 @@ _SUFFIXES = {".bin", ".json", ".model", ".py", ".pt", ".safetensors", ".txt"}
 _WHOLE = 1 << 20
 _BLOCK = 1 << 12
 _BLOCKS = 256
+
+
+def is_hugging_face(model: str) -> bool:
+    """Whether what a user calls a model is one of Hugging Face, by its folder or its name.
+
+    >>> [is_hugging_face(model) for model in ("kmer", "mine:Encoder", "models/esm2", "facebook/esm2_t6_8M_UR50D")]
+    [False, False, True, True]
+    """
+    return model != "kmer" and ":" not in model
 
 
 def digest_of(folder: Path) -> str:
