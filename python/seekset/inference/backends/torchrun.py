@@ -21,6 +21,7 @@ from seekset.extras import require
 from seekset.inference.backends.local import threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import Device, find_gpus
+from seekset.inference.hang import HangGuard
 from seekset.inference.job import Job
 from seekset.inference.messages import classify
 from seekset.inference.preparing import prepare
@@ -31,11 +32,12 @@ from seekset.inference.signals import StopSignals
 from seekset.inference.supervisor import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from seekset.inference.events import Display, Events
     from seekset.inference.request import Request
     from seekset.inference.run import Summary
+    from seekset.inference.runner import Done
 
 __all__ = ["embed_as_rank"]
 
@@ -159,26 +161,44 @@ def _work(request: Request, job: Job, spans: list[Span], place: _Rank, events: E
     outcome = Outcome(complete=False)
     if not spans:
         return outcome
-    device = place.device(request)
-    with _loading_turn():
-        runner = Runner(job, place.inside(device))
-    events.tell("worker_started", rank=place.rank, device=device.name, pid=os.getpid())
-    for ticket in place.tickets(spans, request.schedule):
-        queue = WorkQueue([ticket], weigh=job.pieces.tokens)
-        while outcome.stopped is None and (span := queue.take(0)) is not None:
-            events.tell("chunk_begun", rank=place.rank, start=span.start, end=span.end)
-            outcome.stopped = signals.reason or _attempt(runner, job, queue, span, place, events, signals)
-        if outcome.stopped is not None:
-            break
+    device, policy = place.device(request), request.policy
+    with HangGuard(lambda reason: events.tell("worker_hung", rank=place.rank, reason=reason)) as guard:
+        with _loading_turn():
+            guard.begin("loading the encoder", policy.load_timeout)
+            runner = _Watched(job, place.inside(device), guard, policy.batch_timeout)
+            guard.rest()
+        events.tell("worker_started", rank=place.rank, device=device.name, pid=os.getpid())
+        for ticket in place.tickets(spans, request.schedule):
+            queue = WorkQueue([ticket], weigh=job.pieces.tokens)
+            while outcome.stopped is None and (span := queue.take(0)) is not None:
+                events.tell("chunk_begun", rank=place.rank, start=span.start, end=span.end)
+                outcome.stopped = signals.reason or _attempt(runner, job, queue, span, place, events, signals)
+            if outcome.stopped is not None:
+                break
     return outcome
 
 
+class _Watched(Runner):
+    """A runner whose process ends if a batch takes too long; torchrun then ends the job."""
+
+    def __init__(self, job: Job, device: str, guard: HangGuard, seconds: float) -> None:
+        super().__init__(job, device)
+        self._guard, self._seconds = guard, seconds
+
+    def attempt(self, span: Span, stop: Callable[[], bool]) -> Done:
+        """Encode a span and save what came of it."""
+        try:
+            return self.run(span, begin=lambda: self._guard.begin("a batch", self._seconds), stop=stop)
+        finally:
+            self._guard.rest()
+
+
 def _attempt(
-    runner: Runner, job: Job, queue: WorkQueue, span: Span, place: _Rank, events: Events, signals: StopSignals
+    runner: _Watched, job: Job, queue: WorkQueue, span: Span, place: _Rank, events: Events, signals: StopSignals
 ) -> str | None:
     """Compute one span; gives the reason to stop, if there is one."""
     try:
-        done = runner.run(span, stop=lambda: signals.reason is not None)
+        done = runner.attempt(span, lambda: signals.reason is not None)
     except Exception as error:  # noqa: BLE001 (an encoder may raise anything)
         fault, reason = classify(error)
         events.tell("worker_raised", rank=place.rank, fault=fault, reason=reason)
