@@ -71,18 +71,13 @@ class FolderLock:
         except BlockingIOError:
             raise self._refused(held) from None
         elsewhere = held.get("host") not in (None, socket.gethostname())
-        self.since = self._now()
+        self.since = _now(self._folder)
         if elsewhere and self.since - os.fstat(descriptor).st_mtime < _STALE:
             raise self._refused(held)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{json.dumps(self._own)}\n".encode(), 0)
         if (found := _holder(descriptor)) != self._own:
             raise self._refused(found)
-
-    def _now(self) -> float:
-        """The time by the clock that dates the folder's files, which may be another machine's."""
-        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".run.lock.") as file:
-            return os.fstat(file.fileno()).st_mtime
 
     def _refused(self, held: dict[str, Any]) -> FolderLockedError:
         who = f"process {held.get('pid', 'unknown')} on {held.get('host', 'an unknown host')}"
@@ -136,10 +131,19 @@ def holder(folder: Path) -> dict[str, Any] | None:
     if not held:
         return None
     # One that nobody has waited for yet still has its number, but touches nothing.
-    gone = time.time() - touched >= _STALE
+    gone = _now(folder) - touched >= _STALE
     if held.get("host") == socket.gethostname():
         gone = gone or not is_running(held.get("pid"))
     return None if gone else held
+
+
+def _now(folder: Path) -> float:
+    """The time by the clock that dates a folder's files, which may be another machine's."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".run.lock.") as file:
+            return os.fstat(file.fileno()).st_mtime
+    except PermissionError:  # whoever only looks may have to do with the clock of this machine
+        return time.time()
 
 
 def _holder(descriptor: int) -> dict[str, Any]:
