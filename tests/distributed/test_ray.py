@@ -1,0 +1,110 @@
+"""What is Ray's alone: which devices a cluster has, and workers that are lost with what they ran in."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runs import assert_same, environment, events, expected, kill, vectors, wait_for, write_fasta
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def told_by(program, *words):
+    """What a program prints as JSON, last."""
+    run = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        env=environment(RAY_DISABLE_IMPORT_WARNING="1"),
+        timeout=200,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+# A cluster of this machine that says it has so many processors and GPUs, whatever the machine has.
+CLUSTER = """
+import json, sys
+import ray
+asked = {"num_cpus": 3, "num_gpus": int(sys.argv[1]), "include_dashboard": False, "log_to_driver": False}
+ray.init(**asked, logging_level="error")
+"""
+
+DEVICES = f"""{CLUSTER}
+from seekset.inference.backends.ray import cluster_devices, given_device
+asked = [(None, None), (None, 3), ("cpu,cpu", None), ("0,1", None), (("cuda", "cpu"), 2)]
+found = [[device.name for device in cluster_devices(*words, None)] for words in asked]
+needs = {{"num_gpus": 1}} if ray.cluster_resources().get("GPU") else {{"num_cpus": 1}}
+kind = "cuda" if "num_gpus" in needs else "cpu"
+
+
+class Arm:
+    def device(self):
+        return given_device(kind).name
+
+
+arms = [ray.remote(Arm).options(**needs).remote() for _ in range(2)]
+print(json.dumps([found, sorted(ray.get([arm.device.remote() for arm in arms]))]))
+"""
+
+
+@pytest.mark.parametrize(
+    "gpus, all_of_them, three, given",
+    [
+        (0, ["cpu"], ["cpu"] * 3, ["cpu", "cpu"]),
+        (2, ["cuda", "cuda"], ["cuda"] * 3, ["cuda:0", "cuda:1"]),
+    ],
+)
+def test_devices_are_those_that_the_cluster_says_it_has(gpus, all_of_them, three, given):
+    found, placed = told_by(DEVICES, str(gpus))
+    assert found == [all_of_them, three, ["cpu", "cpu"], ["cuda", "cuda"], ["cuda", "cpu"]]
+    assert placed == given
+
+
+RUN = f"""{CLUSTER}
+from seekset.inference import run_multi_gpu_inference
+print(json.dumps(run_multi_gpu_inference(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))[1]))
+"""
+
+
+def test_a_worker_that_is_lost_with_its_actor_has_not_died(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 120)
+    out = tmp_path / "out"
+    arguments = {"seconds": 0.2}
+    # A single death would be one too many.
+    patience = {"most_deaths": 0, "devices": "cpu,cpu", "backend": "ray"}
+    config = {"model": "odd_encoders:Sums", "model_args": arguments, "max_tokens": 150, **patience}
+    words = [sys.executable, "-c", RUN, "0", tmp_path / "a.fa", out, json.dumps(config)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as run:
+        wait_for(lambda: len({event["rank"] for event in events(out, "chunk_finished")}) == 2)
+        lost = {event["rank"]: event["pid"] for event in events(out, "worker_started")}[1]
+        assert kill(parent(lost))
+        said, _ = run.communicate(timeout=200)
+    assert run.returncode == 0
+    assert json.loads(said.splitlines()[-1]) == []
+    assert_same(vectors(out), expected(sequences))
+    [told] = events(out, "worker_died")
+    assert told["rank"] == 1
+    assert told["how"].startswith("was lost with its actor")
+    assert events(out, "worker_given_up") == []
+    assert events(out, "chunk_failed") == []
+
+
+def test_a_worker_that_died_itself_has(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 120)
+    out = tmp_path / "out"
+    patience = {"most_deaths": 0, "devices": "cpu,cpu", "backend": "ray"}
+    config = {"model": "odd_encoders:Sums", "model_args": {"seconds": 0.1}, "max_tokens": 150, **patience}
+    words = [sys.executable, "-c", RUN, "0", tmp_path / "a.fa", out, json.dumps(config)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as run:
+        wait_for(lambda: len({event["rank"] for event in events(out, "chunk_finished")}) == 2)
+        assert kill({event["rank"]: event["pid"] for event in events(out, "worker_started")}[1])
+        said, _ = run.communicate(timeout=200)
+    assert json.loads(said.splitlines()[-1]) == [1]
+    assert_same(vectors(out), expected(sequences))
