@@ -79,3 +79,66 @@ def test_the_largest_comes_first_and_shares_are_fixed():
     taken = [fixed.take(0), fixed.take(1)]
     fixed.finish(0)
     assert [*taken, fixed.take(0)] == [Span(0, 2), Span(2, 9), Span(9, 10)]
+
+
+def worked_off(queue, fails, ranks):
+    """Have ranks take turns until nothing is left; gives who failed with what, and what was set aside, in order."""
+    blamed, set_aside = [], []
+    while len(queue):
+        moved_on = False
+        for rank in ranks:
+            others = [other for other in ranks if other != rank]
+            if (span := queue.take(rank, alone=not others)) is None:
+                continue
+            moved_on = True
+            if not fails(rank, span):
+                queue.finish(rank, span)
+                continue
+            blamed.append((rank, span))
+            if queue.blame(rank, others) is Verdict.SET_ASIDE:
+                set_aside.append(span.start)
+        assert moved_on, "spans wait, and nobody takes them"
+    return blamed, set_aside
+
+
+@given(SIZES, st.integers(0, 500), st.integers(2, 4), st.booleans())
+def test_nothing_is_narrowed_or_set_aside_before_another_rank_has_tried_it(sizes, bad, ranks, fixed):
+    bad = bad % sum(sizes) if sizes else 0
+    queue = WorkQueue(spans_of(sizes), weigh=lambda span: span.size, world_size=ranks if fixed else None)
+    blamed, set_aside = worked_off(queue, lambda _, span: bad in range(*span), range(ranks))
+    assert set_aside == [bad] * bool(sizes)
+    if sizes:
+        whole = next(span for span in spans_of(sizes) if bad in range(*span))
+        for size in {whole.size, 1}:
+            assert len({rank for rank, span in blamed if span.size == size}) >= 2
+        # The first time, the last time, and once for each half between them.
+        assert len(blamed) <= 3 + (whole.size - 1).bit_length()
+
+
+@given(SIZES, st.integers(0, 500), st.integers(2, 4), st.booleans())
+def test_a_rank_that_fails_with_everything_costs_no_sequence(sizes, bad, ranks, fixed):
+    bad = bad % sum(sizes) if sizes else 0
+    queue = WorkQueue(spans_of(sizes), weigh=lambda span: span.size, world_size=ranks if fixed else None)
+    _, set_aside = worked_off(queue, lambda rank, span: rank == 0 or bad in range(*span), range(ranks))
+    assert set_aside == [bad] * bool(sizes)
+
+
+def test_who_could_not_do_what_another_could_is_told():
+    queue = WorkQueue([Span(0, 4), Span(4, 7)], weigh=lambda span: span.size)
+    assert queue.take(0) == Span(0, 4)
+    assert queue.blame(0, [1]) is Verdict.AGAIN
+    # It leaves that to others as long as there are some.
+    assert queue.waiting(0, alone=False) == 1
+    assert queue.take(0, alone=False) == Span(4, 7)
+    assert queue.take(1, alone=False) == Span(0, 4)
+    assert queue.finish(0, Span(4, 7)) is None
+    assert queue.finish(1, Span(0, 4)) == 0
+
+
+def test_what_a_rank_failed_with_is_not_handed_over_to_it():
+    queue = WorkQueue([Span(0, 2)], weigh=lambda span: span.size, world_size=3)
+    queue.take(0)
+    queue.blame(0, [2])
+    queue.hand_over(2, [0, 1])
+    assert queue.take(0, alone=False) is None
+    assert queue.take(1, alone=False) == Span(0, 2)

@@ -30,7 +30,7 @@ _NEWS = {
     "worker_died": "worker {rank} {how}",
     "worker_hung": "worker {rank} is hung: {reason}",
     "worker_raised": "worker {rank}: {reason}",
-    "worker_given_up": "worker {rank} died {deaths} times in a row and is given up",
+    "worker_given_up": "worker {rank} is given up: {reason}",
     "sequence_failed": "{sequence_id} is set aside: {reason}",
     "chunk_damaged": "{path} is damaged and is computed again: {reason}",
     "run_stopping": "stopping: {reason}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from seekset.inference.results import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["Verdict", "WorkQueue"]
 
@@ -18,7 +18,7 @@ __all__ = ["Verdict", "WorkQueue"]
 class Verdict(Enum):
     """What becomes of a span that failed."""
 
-    AGAIN = "it is tried once more"
+    AGAIN = "it is tried once more, by another worker if there is one"
     NARROWED = "it failed again: its halves are tried on their own"
     SET_ASIDE = "it is one sequence, which is set aside"
 
@@ -29,7 +29,10 @@ _SUSPICIOUS = 2
 
 @dataclass(slots=True)
 class _Item:
-    """A span, how often it failed, who failed last, and how often it came back without blame."""
+    """A span, how often it failed, who failed with it last, and how often it came back without blame.
+
+    What failed as a part of something larger has ``failures``, but nobody has ``failed_by`` it yet.
+    """
 
     span: Span
     failures: int = 0
@@ -42,7 +45,8 @@ class WorkQueue:
 
     The largest comes first, so that devices of different speed end together. A span that fails is tried once more, by
     another rank if there is one, whose machine may be in a better state; if it fails again, its halves are tried, and
-    theirs, down to the sequence. What is returned without blame is as it was, and comes last if that happens again.
+    theirs, down to the sequence, which two ranks must have failed with if there are two. What is returned without blame
+    is as it was, and comes last if that happens again.
 
     Args:
         spans: What is to be done.
@@ -81,9 +85,10 @@ class WorkQueue:
         """Which ranks take from one queue: those of the same share."""
         return 0 if self._shares is None else rank
 
-    def waiting(self, rank: int) -> int:
-        """How many spans wait that a rank could take."""
-        return len(self._waiting[self.share(rank)])
+    def waiting(self, rank: int, *, alone: bool = True) -> int:
+        """How many spans wait that a rank could take; one that is not ``alone`` leaves some to others."""
+        waiting = self._waiting[self.share(rank)]
+        return len(waiting) if alone else sum(entry[-1].failed_by != rank for entry in waiting)
 
     def leased(self, rank: int) -> Span | None:
         """What a rank is at."""
@@ -112,12 +117,17 @@ class WorkQueue:
         self._leases[rank] = taken
         return taken.span
 
-    def finish(self, rank: int, done: Span | None = None) -> None:
-        """End a lease. If only the start of its span was done, the rest waits again."""
+    def finish(self, rank: int, done: Span | None = None) -> int | None:
+        """End a lease; gives the other rank that had failed with this very span, if one had.
+
+        If only the start of its span was done, the rest waits again.
+        """
         item = self._leases.pop(rank)
         if done is not None and done.end < item.span.end:
             rest = Span(max(done.end, item.span.start), item.span.end)
             self._put(self.share(rank), _Item(rest, item.failures, item.failed_by))
+            return None
+        return None if item.failed_by == rank else item.failed_by
 
     def release(self, rank: int) -> None:
         """Take a lease back, if there is one, without blaming its span."""
@@ -125,17 +135,23 @@ class WorkQueue:
             item.returns += 1
             self._put(self.share(rank), item)
 
-    def blame(self, rank: int) -> Verdict:
-        """Take a lease back because its span failed; one that is set aside is done."""
+    def blame(self, rank: int, others: Sequence[int] = ()) -> Verdict:
+        """Take a lease back because its span failed; one that is set aside is done.
+
+        ``others`` are the ranks that may try it next. A sequence is not set aside on the word of one rank alone, if
+        there are any: what fails may be the rank.
+        """
         item = self._leases.pop(rank)
-        share = self.share(rank)
-        if item.failures == 0:
-            self._put(share, _Item(item.span, 1, None if self._shares else rank))
+        single = item.span.size == 1
+        if item.failures == 0 or (single and others and item.failed_by in (None, rank)):
+            # Of a fixed share, too, another rank tries it.
+            share = self.share(others[item.span.start % len(others)] if others else rank)
+            self._put(share, _Item(item.span, item.failures + 1, rank))
             return Verdict.AGAIN
-        if item.span.size == 1:
+        if single:
             return Verdict.SET_ASIDE
         for half in item.span.halves():
-            self._put(share, _Item(half, item.failures))
+            self._put(self.share(rank), _Item(half, item.failures))
         return Verdict.NARROWED
 
     def hand_over(self, rank: int, others: list[int]) -> None:
@@ -144,4 +160,6 @@ class WorkQueue:
             return
         left, self._waiting[rank] = self._waiting[rank], []
         for number, (*_, item) in enumerate(sorted(left, key=lambda entry: entry[:3])):
-            self._put(others[number % len(others)], item)
+            # Who has failed with it would leave it to others, which don't take from this share.
+            takers = [other for other in others if other != item.failed_by] or others
+            self._put(takers[number % len(takers)], item)

@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 
 from seekset.errors import MismatchError
 from seekset.inference.job import EncoderOptions
-from seekset.inference.supervisor import Policy
+from seekset.inference.policy import Policy
 from seekset.limits import limit, whole_number
 
 __all__ = ["Backend", "Request", "Schedule"]
 
 Backend = Literal["local", "ray", "torchrun"]
 Schedule = Literal["queue", "stride"]
-Order = Literal["input", "length"]
+RowOrder = Literal["input", "length"]
 
 _ENCODER = ("model", "dtype", "layer", "per_token", "trust_remote_code", "unsafe_weights")
 _POLICY = ("batch_timeout", "load_timeout", "most_deaths", "backoff", "grace")
@@ -59,14 +59,14 @@ class Request:
     address: str | None = None
     resume: bool = False
     restart: bool = False
-    order: Order = "input"
+    order: RowOrder = "input"
     output_dtype: str | None = None
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
         whole_number(self.max_tokens, "max_tokens")
         limit(self.max_length, "max_length")
-        for name, kinds in (("schedule", Schedule), ("backend", Backend), ("order", Order)):
+        for name, kinds in (("schedule", Schedule), ("backend", Backend), ("order", RowOrder)):
             if getattr(self, name) not in (known := get_args(kinds)):
                 raise MismatchError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         if self.overflow not in ("truncate", "error"):

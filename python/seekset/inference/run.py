@@ -56,7 +56,7 @@ class Summary:
         sequences: How many there are in all.
         done: How many have a vector.
         failed: How many were set aside; ``failed.jsonl`` says why.
-        given_up: The ranks that died too often.
+        given_up: The ranks that died too often, or failed too often with what others could do.
         reason: What ended it early, if something did.
         exit_code: 0 if every sequence has its vector, 130 and 143 after signals, else 1.
         leads: Whether this process speaks for the run: of torchrun's ranks, only one does.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from seekset.errors import MismatchError
 from seekset.inference.messages import Begun, Died, Finished, Raised, Ready, SetAside, Started
+from seekset.inference.policy import Policy
 from seekset.inference.queue import Verdict
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seekset.inference.messages import Event, Fault
     from seekset.inference.queue import WorkQueue
 
-__all__ = ["TRANSITIONS", "Outcome", "Policy", "State", "Supervisor"]
+__all__ = ["TRANSITIONS", "Outcome", "State", "Supervisor"]
 
 
 class State(Enum):
@@ -32,11 +32,11 @@ class State(Enum):
     BUSY = "encodes a span"
     STOPPING = "finishes its batch, saves what is done, and ends"
     ENDED = "is gone, and was to be"
-    GIVEN_UP = "died too often and is not started again"
+    GIVEN_UP = "died too often, or failed too often with what others could do, and is not started again"
 
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.WAITING: frozenset({State.STARTING}),
+    State.WAITING: frozenset({State.STARTING, State.GIVEN_UP}),
     State.STARTING: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
     State.IDLE: frozenset({State.BUSY, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
     State.BUSY: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
@@ -51,40 +51,6 @@ _ALIVE = (State.STARTING, State.IDLE, State.BUSY, State.STOPPING)
 _TICK = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How patient a supervisor is.
-
-    Args:
-        batch_timeout: Seconds that one batch may take before its worker counts as hung.
-        load_timeout: Seconds that loading the encoder may take.
-        most_deaths: How often a worker may die in a row without a finished span before it is given up.
-        backoff: Seconds before a worker that died is started again; doubled with each death in a row.
-        longest_backoff: The most that they become.
-        grace: Seconds that workers have to finish their batches when a run is stopped.
-    """
-
-    batch_timeout: float = 600.0
-    load_timeout: float = 1800.0
-    most_deaths: int = 5
-    backoff: float = 0.5
-    longest_backoff: float = 60.0
-    grace: float = 60.0
-
-    def __post_init__(self) -> None:
-        for name in ("batch_timeout", "load_timeout"):
-            if not getattr(self, name) > 0:
-                raise MismatchError(f"{name} must be more than 0 seconds, but is {getattr(self, name)!r}")
-
-    def delay(self, deaths: int) -> float:
-        """How long to wait after so many deaths in a row.
-
-        >>> [Policy().delay(deaths) for deaths in (1, 2, 3, 20)]
-        [0.5, 1.0, 2.0, 60.0]
-        """
-        return min(self.backoff * 2.0 ** (deaths - 1), self.longest_backoff)
-
-
 @dataclass(slots=True)
 class _Worker:
     """What is known of a worker."""
@@ -93,7 +59,13 @@ class _Worker:
     # When it last began something, or when it is to be started.
     since: float = 0.0
     deaths: int = 0
-    hung: bool = False
+    # How often in a row others could do what it had failed with, without a span finished by itself in between.
+    disproved: int = 0
+    # Why it was killed, if it was: it is heard no more, and its end follows.
+    ending: str = ""
+    barred: bool = False
+    # Whether others may leave spans to it: not after its death, until it is there again.
+    helps: bool = True
 
     def become(self, state: State, now: float) -> None:
         if state not in TRANSITIONS[self.state]:
@@ -196,16 +168,26 @@ class Supervisor:
             worker, share = self._workers[rank], self._queue.share(rank)
             # No more than there is work for: the others would load an encoder for nothing.
             free = [other for other in self._in(State.STARTING, State.IDLE) if self._queue.share(other) == share]
-            if worker.since <= now and self._queue.waiting(rank) > len(free):
+            if worker.since <= now and self._offered(rank) > len([other for other in free if self._offered(other)]):
                 worker.become(State.STARTING, now)
                 self._crew.start(rank)
+
+    def _offered(self, rank: int) -> int:
+        """How many spans a worker would take now."""
+        return self._queue.waiting(rank, alone=not self._others(rank))
+
+    def _others(self, rank: int) -> list[int]:
+        """Who else may try what a worker has failed with."""
+        working = self._in(State.WAITING, State.STARTING, State.IDLE, State.BUSY)
+        return [other for other in working if other != rank and self._workers[other].helps]
 
     def _assign_spans(self) -> None:
         if self._stopped is not None:
             return
         for rank in self._in(State.IDLE):
-            others = set(self._in(State.WAITING, State.STARTING, State.IDLE, State.BUSY)) - {rank}
-            if (span := self._queue.take(rank, alone=not others)) is not None:
+            if self._workers[rank].ending:
+                continue
+            if (span := self._queue.take(rank, alone=not self._others(rank))) is not None:
                 self._workers[rank].become(State.BUSY, self._clock())
                 self._events.tell("chunk_begun", rank=rank, start=span.start, end=span.end)
                 self._crew.assign(rank, span)
@@ -222,8 +204,8 @@ class Supervisor:
             worker = self._workers[rank]
             busy = worker.state is State.BUSY
             limit = self._policy.batch_timeout if busy else self._policy.load_timeout
-            if not worker.hung and now - worker.since > limit:
-                worker.hung = True
+            if not worker.ending and now - worker.since > limit:
+                worker.ending = "was hung and ended"
                 what = "a batch" if busy else "loading the encoder"
                 self._events.tell("worker_hung", rank=rank, reason=f"{what} took longer than {limit:g} s")
                 self._crew.kill(rank)
@@ -235,6 +217,7 @@ class Supervisor:
             case Started():
                 self._events.tell("worker_started", rank=event.rank, device=event.device, pid=event.pid)
             case Ready():
+                self._workers[event.rank].helps = True
                 self._free(event.rank)
             case Begun():
                 self._workers[event.rank].since = self._clock()
@@ -252,14 +235,15 @@ class Supervisor:
                 self._died(event)
 
     def _free(self, rank: int) -> None:
-        """Have a worker wait for the next span; not one that is to end, or was hung and has just been ended."""
+        """Have a worker wait for the next span; not one that is to end, or has just been killed."""
         worker = self._workers[rank]
-        if worker.state is not State.STOPPING and not worker.hung:
+        if worker.state is not State.STOPPING and not worker.ending:
             worker.become(State.IDLE, self._clock())
 
     def _finished(self, event: Finished) -> None:
-        self._workers[event.rank].deaths = 0
-        self._queue.finish(event.rank, event.span)
+        worker = self._workers[event.rank]
+        worker.deaths = worker.disproved = 0
+        disproved = self._queue.finish(event.rank, event.span)
         self._events.tell(
             "chunk_finished",
             rank=event.rank,
@@ -268,6 +252,28 @@ class Supervisor:
             sequences=event.sequences,
             tokens=event.tokens,
         )
+        if disproved is not None:
+            self._doubt(disproved)
+
+    def _doubt(self, rank: int) -> None:
+        """Count against a worker that another could do what it had failed with; who fails so again and again goes."""
+        worker = self._workers[rank]
+        worker.disproved += 1
+        if worker.disproved <= self._policy.most_deaths or worker.ending:
+            return
+        if worker.state is State.WAITING:
+            self._give_up(rank)
+        elif worker.state in (State.STARTING, State.IDLE, State.BUSY):
+            worker.ending, worker.barred = "was ended: others could do what it failed with", True
+            self._crew.kill(rank)
+
+    def _give_up(self, rank: int) -> None:
+        worker, most = self._workers[rank], self._policy.most_deaths
+        worker.become(State.GIVEN_UP, self._clock())
+        doubted = f"it failed {worker.disproved} times in a row with what other workers could do"
+        died = f"it died {worker.deaths} times in a row"
+        self._events.tell("worker_given_up", rank=rank, reason=doubted if worker.disproved > most else died)
+        self._queue.hand_over(rank, self._in(State.WAITING, State.STARTING, State.IDLE, State.BUSY))
 
     def _raised(self, event: Raised) -> None:
         self._events.tell("worker_raised", rank=event.rank, fault=event.fault, reason=event.reason)
@@ -283,26 +289,25 @@ class Supervisor:
     def _died(self, event: Died) -> None:
         worker, now = self._workers[event.rank], self._clock()
         stopping = worker.state is State.STOPPING
-        how = "was hung and ended" if worker.hung else event.how
+        how = worker.ending or event.how
         self._events.tell("worker_ended" if stopping else "worker_died", rank=event.rank, how=how)
-        if self._queue.leased(event.rank) is None or event.innocent or stopping:
+        innocent = event.innocent or stopping or worker.barred
+        if self._queue.leased(event.rank) is None or innocent:
             self._queue.release(event.rank)
         else:
             self._blame(event.rank, f"the worker that encoded it {how}")
-        worker.hung = False
+        worker.ending, worker.helps = "", False
         if stopping:
             worker.become(State.ENDED, now)
             return
-        if event.lost:
+        if event.lost and not worker.barred:
             # Whoever runs the machines finds another place for it, which takes its time.
             worker.become(State.WAITING, now)
             worker.since = now + self._policy.longest_backoff / 10
             return
         worker.deaths += 1
-        if worker.deaths > self._policy.most_deaths:
-            worker.become(State.GIVEN_UP, now)
-            self._events.tell("worker_given_up", rank=event.rank, deaths=worker.deaths)
-            self._queue.hand_over(event.rank, self._in(State.WAITING, State.STARTING, State.IDLE, State.BUSY))
+        if worker.barred or worker.deaths > self._policy.most_deaths:
+            self._give_up(event.rank)
             return
         worker.become(State.WAITING, now)
         worker.since = now + self._policy.delay(worker.deaths)
@@ -311,7 +316,7 @@ class Supervisor:
         span = self._queue.leased(rank)
         if span is None:
             return
-        verdict = self._queue.blame(rank)
+        verdict = self._queue.blame(rank, self._others(rank))
         self._events.tell(
             "chunk_failed", rank=rank, start=span.start, end=span.end, reason=reason, verdict=verdict.name.lower()
         )
