@@ -17,7 +17,8 @@ from seekset.cli.options import debug_option
 def command(folder: Path) -> None:
     """Show the main jobs end to end, on generated data.
 
-    It takes less than two minutes, and writes about 200 MB into a folder of its own: one that holds files the demo did not make is refused.
+    It takes less than two minutes, and writes about 200 MB into a folder of its own: one that holds files the demo did
+    not make is refused.
     """
     from seekset.demo import run
     from seekset.demo.folder import claim

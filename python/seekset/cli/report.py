@@ -35,8 +35,8 @@ def command(
     """Write one HTML page about WHAT.
 
     It needs neither a network nor anything beside it. WHAT is a FASTA file or its .sidx, a sequence index (Arrow or
-    JSON), a plan, or the folder of a run of `seekset embed`, under way or not; several are folders of shards, which make
-    one mixed pool. All options from --ranges on are those of `seekset pool inspect`, and for pools alone.
+    JSON), a plan, or the folder of a run of `seekset embed`, under way or not; several are folders of shards, which
+    make one mixed pool. All options from --ranges on are those of `seekset pool inspect`, and for pools alone.
     """
     from seekset import report
 
