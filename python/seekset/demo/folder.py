@@ -18,6 +18,8 @@ def claim(folder: Path) -> None:
     >>> claim(Path("new"))
     >>> claim(Path("new"))
     """
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"{folder} is a file: give --folder another name")
     folder.mkdir(parents=True, exist_ok=True)
     names = sorted(path.name for path in folder.iterdir())
     if names and _MARK not in names:

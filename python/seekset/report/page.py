@@ -26,6 +26,7 @@ Content: TypeAlias = Markup | str | int | float | None
 Cell: TypeAlias = Content
 
 _VOID = frozenset({"meta"})
+_WRITTEN = re.compile(r"[-+]?[0-9][0-9,.]*( %|x)?", re.ASCII)
 # What would not be seen, or turns the text around it: controls, marks of direction, halves of characters.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
@@ -86,7 +87,7 @@ def tiles(facts: Iterable[tuple[str, Cell]]) -> Markup:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, left_out: int = 0) -> Markup:
     """A table, with a line that says how many more rows there would be. Numbers stand to the right."""
-    numeric = [all(isinstance(row[column], (int, float)) for row in rows) for column in range(len(heads))]
+    numeric = [all(_is_number(row[column]) for row in rows) for column in range(len(heads))]
     kinds = ["n" if is_numeric else None for is_numeric in numeric]
     head = tag("tr", *(tag("th", name, scope="col", class_=kind) for name, kind in zip(heads, kinds, strict=True)))
     body = [
@@ -94,6 +95,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, left_out: int
     ]
     whole = tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="wide")
     return Markup(whole + note(f"and {left_out:,} more")) if left_out else whole
+
+
+def _is_number(cell: Cell) -> bool:
+    """Whether a cell is a number, or one that is written out, such as a percentage."""
+    return isinstance(cell, (int, float)) or (isinstance(cell, str) and _WRITTEN.fullmatch(cell) is not None)
 
 
 def _cell(cell: Cell) -> Markup:
