@@ -78,7 +78,7 @@ def _refuse_pool_options(kind: Kind) -> None:
     from click.core import ParameterSource
 
     context = click.get_current_context()
-    own = {"what", "output", "kind", "as_json"}
+    own = {"what", "output", "kind", "as_json", "quiet"}
     for name in context.params:
         if name not in own and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} is for pools, and this is a report of the kind {kind}")
