@@ -142,7 +142,7 @@ def _now(folder: Path) -> float:
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".run.lock.") as file:
             return os.fstat(file.fileno()).st_mtime
-    except OSError:  # whoever only looks, or finds the disk full or read-only, may have to do with the clock of this machine
+    except OSError:  # whoever only looks may have to do with the clock of this machine
         return time.time()
 
 
