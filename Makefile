@@ -95,7 +95,7 @@ $(BENCH_VENV)/.tools: benches/python/requirements.txt
 	$(BENCH_VENV)/bin/pip install --quiet --no-deps 'bionemo-noodles>=0.1' 'mosaicml-streaming>=0.13'
 	@touch $@
 
-$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(wildcard python/seekset/*.py python/seekset/*/*.py)
+$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(shell find python -name '*.py')
 	@# A wheel, because an editable install would share its extension with .venv.
 	rm -rf $(BENCH_VENV)/wheel
 	$(BIN)/maturin build --release --quiet --out $(BENCH_VENV)/wheel

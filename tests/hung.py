@@ -49,6 +49,8 @@ def _end(test, shown):
 
 
 def _descendants(process):
-    lists = Path(f"/proc/{process}/task").glob("*/children")
-    children = [int(child) for found in lists for child in found.read_text().split()]
+    children: list[int] = []
+    for found in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            children += map(int, found.read_text().split())
     return children + [other for child in children for other in _descendants(child)]

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -249,3 +250,12 @@ def chatter(connection):
     post = Post(connection)
     while True:
         post.send(bytes(1_000_003))
+
+
+class Lingering(Sums):
+    """Leaves a thread behind that does not end, which a process would wait for."""
+
+    def __init__(self, device):
+        super().__init__(device)
+        # What looks at an encoder before a run, and workers alike.
+        threading.Thread(target=time.sleep, args=(600,), daemon=False).start()

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from runs import assert_same, begin, embed, events, expected, failed, vectors, wait_for, write_fasta
+from seekset.errors import MismatchError
 from seekset.inference import run_multi_gpu_inference
 
 BIASED = ("--model", "odd_encoders:Biased", "--max-tokens", 150, "-q")
@@ -104,3 +105,19 @@ def test_a_worker_that_is_stopped_is_hung_and_ended(tmp_path):
     assert_same(vectors(out), expected(sequences))
     assert [event["pid"] for event in events(out, "worker_started")].count(stopped) == 1
     assert len(events(out, "worker_hung")) == 1
+
+
+def test_workers_that_do_not_end_when_all_is_done_are_ended(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 20)
+    config = {"model": "odd_encoders:Lingering", "devices": "cpu,cpu", "max_tokens": 200, "grace": 1.0}
+    output, failed_ranks = run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", config)
+    assert (output, failed_ranks) == (tmp_path / "out" / "embeddings.h5", [])
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), 1e8])
+def test_limits_that_are_none_are_refused(tmp_path, seconds):
+    write_fasta(tmp_path / "a.fa", 2)
+    for name in ("batch_timeout", "load_timeout"):
+        with pytest.raises(MismatchError, match=f"{name} must be more than 0 seconds and at most"):
+            run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", {"model": "kmer", name: seconds})

@@ -26,7 +26,7 @@ def proteins(tmp_path_factory):
 def test_every_sequence_has_its_vector_whatever_the_number_of_workers(proteins, tmp_path, devices):
     path, sequences = proteins
     run = embed(path, "-o", tmp_path / "out", *SUMS, "--devices", devices, "--max-tokens", 200)
-    assert (run.returncode, run.stdout) == (0, f"{tmp_path}/out/embeddings.h5\n"), run.stderr
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr
     assert_same(vectors(tmp_path / "out"), expected(sequences))
 
 
@@ -319,7 +319,7 @@ def test_status_passes_over_what_is_no_event(finished, tmp_path):
 
 def test_sequences_longer_than_allowed_are_cut_with_a_word_or_refused(proteins, tmp_path):
     path, sequences = proteins
-    run = embed(path, "-o", tmp_path / "out", *SUMS, "--max-length", 20)
+    run = embed(path, "-o", tmp_path / "out", *SUMS[:-1], "--max-length", 20)
     assert run.returncode == 0
     assert "199 of 300 sequences are longer than 20 residues and are cut" in run.stderr
     cut = {name: letters[:20] for name, letters in sequences.items()}

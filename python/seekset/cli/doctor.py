@@ -136,10 +136,9 @@ def _free() -> dict[str, dict[str, Any]]:
 def _free_bytes(path: Path) -> int | None:
     """What is free in a folder, or where it would be made."""
     for place in (path, *path.parents):
-        if place.exists():
-            with suppress(OSError):
-                return shutil.disk_usage(place).free
-            return None
+        # One that is not there, or may not be looked at, is in another.
+        with suppress(OSError):
+            return shutil.disk_usage(place).free
     return None
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from itertools import islice
+from shutil import rmtree
 from typing import TYPE_CHECKING
 
 from seekset.errors import SeeksetError
@@ -33,6 +34,8 @@ def show(tour: Tour) -> None:
             f">{record.id}\n{record.sequence}\n"
             for record in islice(Fasta(tour.proteins).values(), tour.sizes.embedded)
         )
+    # What an earlier demo left is gone, with the numbers of its processes, which may be others' by now.
+    rmtree(out, ignore_errors=True)
     words = ["embed", str(some), "-o", str(out), "--devices", "cpu,cpu", "--restart", "-q"]
     with tour.typed(words):
         killed = _run(words, out)

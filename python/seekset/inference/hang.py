@@ -18,6 +18,8 @@ __all__ = ["HangGuard"]
 _SECONDS = 0.2
 # So long after its time, a process that lets no other thread run, either, is ended without a word.
 _GRACE = 30.0
+# More than this, a month, is no limit.
+_LONGEST = 30 * 86400.0
 
 
 class HangGuard:
@@ -37,7 +39,8 @@ class HangGuard:
         """Something begins, and whatever was going on before has ended."""
         self._now = (what, time.monotonic(), seconds)
         # A thread of the system's own, which needs no lock of the interpreter.
-        faulthandler.dump_traceback_later(seconds + _GRACE, exit=True)
+        longest = min(seconds + _GRACE, _LONGEST)
+        faulthandler.dump_traceback_later(longest, exit=longest < _LONGEST, file=sys.__stderr__ or 2)
 
     def rest(self) -> None:
         """Nothing is going on."""

@@ -71,7 +71,7 @@ class FolderLock:
         except BlockingIOError:
             raise self._refused(held) from None
         elsewhere = held.get("host") not in (None, socket.gethostname())
-        self.since = _now(self._folder)
+        self.since = _dated(self._folder)
         if elsewhere and self.since - os.fstat(descriptor).st_mtime < _STALE:
             raise self._refused(held)
         os.ftruncate(descriptor, 0)
@@ -137,12 +137,17 @@ def holder(folder: Path) -> dict[str, Any] | None:
     return None if gone else held
 
 
-def _now(folder: Path) -> float:
+def _dated(folder: Path) -> float:
     """The time by the clock that dates a folder's files, which may be another machine's."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".run.lock.") as file:
+        return os.fstat(file.fileno()).st_mtime
+
+
+def _now(folder: Path) -> float:
+    """The same for whoever only looks, and may have to do with the clock of this machine."""
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".run.lock.") as file:
-            return os.fstat(file.fileno()).st_mtime
-    except OSError:  # whoever only looks may have to do with the clock of this machine
+        return _dated(folder)
+    except OSError:
         return time.time()
 
 

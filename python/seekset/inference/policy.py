@@ -8,6 +8,8 @@ from seekset.errors import MismatchError
 
 __all__ = ["Policy"]
 
+_LONGEST = 30 * 86400.0
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -32,8 +34,11 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in ("batch_timeout", "load_timeout"):
-            if not getattr(self, name) > 0:
-                raise MismatchError(f"{name} must be more than 0 seconds, but is {getattr(self, name)!r}")
+            if not 0 < getattr(self, name) <= _LONGEST:
+                raise MismatchError(
+                    f"{name} must be more than 0 seconds and at most {_LONGEST:.0f}, which is a month, but is "
+                    f"{getattr(self, name)!r}"
+                )
 
     def delay(self, deaths: int) -> float:
         """How long to wait after so many deaths in a row.

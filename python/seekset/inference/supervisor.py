@@ -151,7 +151,12 @@ class Supervisor:
             for rank in self._in(State.STARTING, State.IDLE, State.BUSY):
                 self._end(rank)
         elif now > self._stop_by:
-            for rank in self._in(State.STOPPING):
+            self._end_stubborn(self._in(State.STOPPING))
+
+    def _end_stubborn(self, ranks: list[int]) -> None:
+        for rank in ranks:
+            if not self._workers[rank].ending:
+                self._workers[rank].ending = "did not end when it was asked to, and was ended"
                 self._crew.kill(rank)
 
     def _end(self, rank: int) -> None:
@@ -200,6 +205,9 @@ class Supervisor:
 
     def _end_hung(self) -> None:
         now = self._clock()
+        # At the end of a run, too, a worker may not come to its own: a thread of the encoder's that goes on, say.
+        stopping = self._in(State.STOPPING)
+        self._end_stubborn([rank for rank in stopping if now - self._workers[rank].since > self._policy.grace])
         for rank in self._in(State.BUSY, State.STARTING):
             worker = self._workers[rank]
             busy = worker.state is State.BUSY

@@ -61,7 +61,7 @@ class Tally:
         tally = cls()
         for event in events:
             tally.add(event)
-        tally.settle(None if holder is None else holder["pid"])
+        tally.settle(None if holder is None else holder.get("pid"))
         return tally
 
     def add(self, event: dict[str, Any]) -> None:

@@ -72,6 +72,8 @@ def run_figures(folder: Path, what: str, now: float | None = None) -> RunFigures
     """The figures of the run in a folder, called ``what``; of one that is under way, up to now."""
     now = time.time() if now is None else now
     path = folder / "events.jsonl"
+    # Counted first: a run that is under way writes more meanwhile.
+    lines = _lines(path)
     events = list(read_events(path))
     held = holder(folder)
     tally = Tally.of(events, held)
@@ -80,7 +82,7 @@ def run_figures(folder: Path, what: str, now: float | None = None) -> RunFigures
     manifest, remarks = _manifest(folder)
     failures = list(_failures(folder, events, ended=tally.ended is not None))
     done, failed = _totals(events, tally, failures)
-    chunks = [one.stat().st_size for one in sorted((folder / "chunks").glob("*.safetensors"))]
+    chunks = [size for one in (folder / "chunks").glob("*.safetensors") if (size := _size(one)) is not None]
     edges, speeds = line.speeds()
     return RunFigures(
         what=what,
@@ -105,13 +107,17 @@ def run_figures(folder: Path, what: str, now: float | None = None) -> RunFigures
         output_bytes=_size(folder / "embeddings.h5"),
         chunk_files=len(chunks),
         chunk_bytes=sum(chunks),
-        unreadable_events=_lines(path) - len(events),
+        unreadable_events=max(0, lines - len(events)),
         remarks=tuple(remarks),
     )
 
 
 def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
+    """``None`` if it is not there; results are replaced while somebody looks at them."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def _lines(path: Path) -> int:

@@ -76,7 +76,7 @@ class _Chunk(NamedTuple):
 _NEWS = {
     "worker_died": ("death", "worker {rank} {how}"),
     "worker_hung": ("hung", "worker {rank} is hung: {reason}"),
-    "worker_given_up": ("given up", "worker {rank} died {deaths} times in a row and is given up"),
+    "worker_given_up": ("given up", "worker {rank} is given up: {reason}"),
     "worker_raised": ("error", "worker {rank}: {reason}"),
     "chunk_damaged": ("damage", "{path} is damaged and is computed again: {reason}"),
     "run_stopping": ("stop", "stopping: {reason}"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,8 @@ class RayCrew:
         events, self._news = self._news, []
         ranks = {reference: rank for rank, reference in self._asked.items()}
         if not ranks:
+            if not events:
+                time.sleep(seconds)
             return events
         ready, rest = self._ray.wait(list(ranks), num_returns=1, timeout=0 if events else seconds + _LISTEN)
         if rest:

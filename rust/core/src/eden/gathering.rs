@@ -104,7 +104,8 @@ where
 
 /// Does the work of all parts, each on a thread of the pool that this is called in; of several errors, the first part's counts.
 fn each<T: Send>(mut parts: Vec<T>, work: impl Fn(T) -> Result<()> + Send + Sync) -> Result<()> {
-    if parts.len() == 1 {
+    // Outside of a pool of our own, rayon would use its global one, in which forked children hang.
+    if parts.len() <= 1 {
         return parts.pop().map_or(Ok(()), work);
     }
     let done: Vec<Result<()>> = parts.into_par_iter().with_max_len(1).map(work).collect();

@@ -55,7 +55,7 @@ impl<T: Send + 'static> Readers<T> {
             let most = threads::threads().min(readers.len());
             given = readers.split_off(most);
         }
-        close(given); // after the lock: closing files takes its time
+        close((given, kept)); // after the lock: closing files takes its time; and all was let go of meanwhile, perhaps
     }
 
     /// Lets go of all readers that are not in use.

@@ -61,6 +61,8 @@ pub(crate) fn close<T: Send + 'static>(open: T) {
     };
     let _inside = inside(gate);
     drop(open);
+    // What was put off just after a fork, by somebody who had seen it coming.
+    close_all_put_off();
 }
 
 /// Taken for nanoseconds; where a fork left it taken in a child, what is open is leaked.
@@ -83,9 +85,18 @@ pub fn hold() {
 /// alone what its parent opened.
 pub fn release() {
     HELD.take();
+    let gate = GATE.try_read().ok();
+    if gate.is_some() || is_let_in() {
+        let _inside = inside(gate);
+        close_all_put_off();
+    }
+}
+
+/// To be called inside.
+fn close_all_put_off() {
     let later = LATER.try_lock().map(|mut later| std::mem::take(&mut *later)).unwrap_or_default();
     for (pid, open) in later {
-        if pid == std::process::id() { close(open) } else { std::mem::forget(open) }
+        if pid == std::process::id() { drop(open) } else { std::mem::forget(open) }
     }
 }
 
