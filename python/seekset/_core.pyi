@@ -45,6 +45,7 @@ __all__ = [
     "infer_features",
     "kmer_count",
     "kmer_frequencies",
+    "letters_mask",
     "loss_mask",
     "narrowed",
     "pack_rows",
