@@ -16,7 +16,7 @@ from contest import Answers, Contest, Contestant, Row, Task, apart, digest, hold
 
 # An encoder of 1 round hashes about a million residues a second. What workers bring shows in runs of a minute and more:
 # a run's check, start and aggregation take about a second, whatever there is to be computed.
-_ROUNDS, _MORE_ROUNDS = 60, 240
+_ROUNDS = 240
 _WIDTH = 320
 _OF_A_FILE = 2_000
 
@@ -38,17 +38,17 @@ def _hold_embed(size: data.Size) -> list[Row]:
     run = partial(_enter_run, size.folder, sample)
     return hold(
         Contest(
-            f"{title} for a minute",
+            title,
             [
-                Contestant("seekset, 2 workers", partial(run, "cpu,cpu", _MORE_ROUNDS)),
-                Contestant("seekset, 1 worker", partial(run, "cpu", _MORE_ROUNDS), goal=1.85),
+                Contestant("seekset, 2 workers", partial(run, "cpu,cpu")),
+                Contestant("seekset, 1 worker", partial(run, "cpu"), goal=1.85),
             ],
         )
     ) + hold(
         Contest(
             f"{title}, 1 worker",
             [
-                Contestant("seekset, 1 worker", partial(run, "cpu", _MORE_ROUNDS)),
+                Contestant("seekset, 1 worker", partial(run, "cpu")),
                 Contestant("a bare loop over the same batches", partial(_enter_loop, sample), goal=0.98),
             ],
         )
@@ -72,11 +72,11 @@ def _sample(size: data.Size) -> Path:
     return path
 
 
-def _enter_run(folder: Path, sample: Path, devices: str, rounds: int) -> Task:
+def _enter_run(folder: Path, sample: Path, devices: str) -> Task:
     from seekset.inference import run_multi_gpu_inference
 
     out = folder / f"embed-{os.getpid()}"
-    config = {"model": "busy_encoder:Busy", "model_args": {"rounds": rounds}, "devices": devices}
+    config = {"model": "busy_encoder:Busy", "model_args": {"rounds": _ROUNDS}, "devices": devices}
 
     def run() -> Path:
         return run_multi_gpu_inference(sample, out, {**config, "restart": out.exists()})[0]
