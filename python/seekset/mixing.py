@@ -51,6 +51,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
+_PIECE = 1 << 18
+"""Of how many rows it is told at once where they lie."""
 
 
 def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> list[tuple[int, int]]:
@@ -224,8 +226,22 @@ class MixPlan:
         A pool of another size may be asked after: one of a single row gives rows in the order in which they are read.
         """
         pool_rows = self.sized(world).pool_rows if pool_rows is None else pool_rows
-        order = self.order(world, reader_key(seed, epoch, world), pool_rows)
-        return self.placed(*order.order(self.length(world)), world, seed, epoch)
+        order, length = self.order(world, reader_key(seed, epoch, world), pool_rows), self.length(world)
+        shards, rows = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
+        for done, *piece in self.followed(order, length, world, seed, epoch):
+            shards[done : done + len(piece[0])], rows[done : done + len(piece[1])] = piece
+        return shards, rows
+
+    def followed(
+        self, order: _core.Mixing, count: int, world: World, seed: int, epoch: int
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """The next shards and rows of an order in pieces, each with how many came before it.
+
+        In pieces, because untouched memory costs more than what is computed in it.
+        """
+        for done in range(0, count, _PIECE):
+            places = order.order(min(count - done, _PIECE))
+            yield done, *self.placed(*places, world, seed, epoch)
 
     def placed(
         self, stretches: NDArray[np.int64], rows: NDArray[np.int64], world: World, seed: int, epoch: int

@@ -345,14 +345,11 @@ class MixedShardDataset(SharedStream[Any]):
         self._left_out.begin(skipped if at == position and _is_of(skipped, world) else None)
         # A last batch that is left out is passed, too, but was not delivered.
         end = length - length % (self._batch_size or 1) if self._drop_last else length
-        ledger, by_source, done = Ledger(), np.zeros(len(self.mix.sources), dtype=np.int64), 0
-        while done < position:
-            places = order.order(min(position - done, 1 << 20))
-            shards, rows = self.mix.placed(*places, world, self.seed, epoch)
+        ledger, by_source = Ledger(), np.zeros(len(self.mix.sources), dtype=np.int64)
+        for done, shards, rows in self.mix.followed(order, position, world, self.seed, epoch):
             counted = slice(0, max(0, end - done))
             ledger += Ledger.of(self.mix.firsts[shards[counted]] + rows[counted])
             by_source += np.bincount(self._source_of[shards[counted]], minlength=len(by_source))
-            done += len(rows)
         self._ledger.begin(epoch, ledger - self._left_out.ledger)
         self._gauges.begin(by_source - self._left_out.by_source, skipped=self._left_out.ledger.count)
 

@@ -113,11 +113,16 @@ impl Mixing {
     fn order<'py>(&mut self, py: Python<'py>, count: usize) -> Order<'py> {
         let inner = &mut self.inner;
         let (stretches, rows) = py.detach(|| {
-            let drawn = std::iter::from_fn(|| {
-                let row = inner.draw_next()?;
-                Some((i64::from(inner.stretch(row.reading)), i64::from(row.row)))
-            });
-            drawn.take(count).unzip()
+            // Orders have millions of rows, and vectors that grow to that size are copied again and again.
+            let at_once = count.min(1 << 24);
+            let (mut stretches, mut rows) = (Vec::with_capacity(at_once), Vec::with_capacity(at_once));
+            while rows.len() < count
+                && let Some(row) = inner.draw_next()
+            {
+                stretches.push(i64::from(inner.stretch(row.reading)));
+                rows.push(i64::from(row.row));
+            }
+            (stretches, rows)
         });
         (PyArray1::from_vec(py, stretches), PyArray1::from_vec(py, rows))
     }

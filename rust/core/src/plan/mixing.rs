@@ -49,10 +49,12 @@ pub struct Mixing {
     /// A copy of the loads that is ahead of them, to see which stretches are opened next.
     scout: Loads,
     turns: Schedule,
-    /// The slots that hold rows of each source.
-    pooled: Vec<Vec<u32>>,
-    /// What each slot holds.
-    slots: Vec<(u32, u32)>,
+    /// The pooled rows of each source. A row is drawn from anywhere in here, which the processor has to wait for: what
+    /// is known of it lies together, so that it waits once.
+    pooled: Vec<Vec<Row>>,
+    /// How many slots have ever been in use.
+    slots: u32,
+    /// Those of them that hold no row.
     free: Vec<u32>,
     /// The row that is loaded next, once it has been asked for.
     next: Option<(usize, Row)>,
@@ -78,7 +80,6 @@ impl Mixing {
         let turns = Schedule::new(&rows, weights, rules.stop)?;
         let loads = Loads::new(sources, turns.clone(), rules.open);
         let pooled = vec![Vec::new(); sources.len()];
-        let (slots, free) = (Vec::new(), Vec::new());
         let scout = loads.clone();
         let lengths = sources.concat();
         Ok(Self {
@@ -88,8 +89,8 @@ impl Mixing {
             scout,
             turns,
             pooled,
-            slots,
-            free,
+            slots: 0,
+            free: Vec::new(),
             next: None,
             filling: true,
             held: 0,
@@ -132,7 +133,7 @@ impl Mixing {
         }
         if self.next.is_none() && self.held < self.rules.pool_rows {
             self.next = self.loads.next().map(|(source, reading, row)| {
-                let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+                let slot = self.free.pop().unwrap_or(self.slots);
                 (source, Row { slot, reading, row })
             });
         }
@@ -142,13 +143,9 @@ impl Mixing {
 
     /// Takes note that the row [to load](Self::to_load) is in its slot.
     pub fn loaded(&mut self) {
-        let Some((source, Row { slot, reading, row })) = self.next.take() else { return };
-        if slot as usize == self.slots.len() {
-            self.slots.push((reading, row));
-        } else {
-            self.slots[slot as usize] = (reading, row);
-        }
-        self.pooled[source].push(slot);
+        let Some((source, row)) = self.next.take() else { return };
+        self.slots = self.slots.max(row.slot + 1);
+        self.pooled[source].push(row);
         self.held += 1;
     }
 
@@ -163,13 +160,12 @@ impl Mixing {
         let rows = &mut self.pooled[source];
         let random = mix(self.rules.key.wrapping_add(mix(self.drawn)));
         let at = (u128::from(random) * rows.len() as u128) >> u64::BITS;
-        let slot = rows.swap_remove(at as usize);
-        let (reading, row) = self.slots[slot as usize];
-        self.free.push(slot);
+        let row = rows.swap_remove(at as usize);
+        self.free.push(row.slot);
         self.drawn += 1;
         self.held -= 1;
         self.filling = self.held < self.rules.threshold.max(1);
-        Some(Row { slot, reading, row })
+        Some(row)
     }
 
     /// The next row, loading all that must be: for those who want the order alone.
@@ -198,10 +194,7 @@ impl Mixing {
 
     /// What is pooled.
     pub fn pooled(&self) -> impl Iterator<Item = Row> {
-        self.pooled.iter().flatten().map(|&slot| {
-            let (reading, row) = self.slots[slot as usize];
-            Row { slot, reading, row }
-        })
+        self.pooled.iter().flatten().copied()
     }
 
     /// The first row of a reading that is still to be loaded, if there is one.
