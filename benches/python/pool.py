@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import data
+import pool_order
 import pool_quality
 from contest import Contest, Contestant, Row, Table, apart, cold
 from contest import hold as hold_contest
@@ -39,6 +40,7 @@ def contests(size: data.Size) -> dict[str, Callable[[], list[Row | Table]]]:
         "pool-pickles": partial(_hold_pickles, size),
         "pool-native": partial(_hold_native, size),
         "pool-cold": partial(_hold_cold, size),
+        "pool-order": partial(pool_order.order, size),
         "pool-quality": pool_quality.table,
     }
 
