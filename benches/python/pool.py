@@ -23,7 +23,7 @@ import pool_order
 import pool_quality
 from contest import Contest, Contestant, Row, Table, apart, cold
 from contest import hold as hold_contest
-from pool_epochs import Reader, epoch, hold
+from pool_epochs import Reader, first_epoch, hold
 from pool_shards import CELLS, FIELDS, SIDE, Columns, Shards, made
 
 BATCH = 256
@@ -85,7 +85,7 @@ def _title(shards: Shards, kind: str) -> str:
 
 
 def _hold_cold(size: data.Size) -> list[Row]:
-    """The first epoch of a new process, from shards that lie on the disk only."""
+    """The first epoch of a new process and the opening of its data set, from shards that lie on the disk only."""
     shards = apart(made, size)
     held = {
         "pkl.gz": {
@@ -101,8 +101,8 @@ def _hold_cold(size: data.Size) -> list[Row]:
     }
     rows = []
     for kind, readers in held.items():
-        title = f"First epoch of {data.spaced(shards.rows)} positions of Hex from 50 {kind} shards, by row"
-        contestants = [Contestant(name, partial(epoch, enter, shards.rows)) for name, enter in readers.items()]
+        title = f"Opening and first epoch of {data.spaced(shards.rows)} positions of Hex from 50 {kind} shards, by row"
+        contestants = [Contestant(name, partial(first_epoch, enter, shards.rows)) for name, enter in readers.items()]
         rows += hold_contest(cold(Contest(title, contestants), [shards.folder]))
     return rows
 
