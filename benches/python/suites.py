@@ -90,9 +90,10 @@ SUITES = (
         """
         200 000 positions of Hex in 50 shards of two sources, in batches of 256, out of a pool of 50 000. Rows are
         compared by a sum of hashes, which doesn't depend on their order. An epoch that takes more than half a minute is
-        held once. Cold epochs are the first of a new process, with opening and the start of decoders. Of how well orders mix:
-        `open_shards` counts for each source, so that "ten" of the two sources are twenty, while the reservoir has ten
-        in all. The order by itself is of rows that are all in the pool: turns of sources, and a random row of each.
+        held once. Cold epochs are the first of a new process, with opening and the start of decoders. Of how well
+        orders mix: `open_shards` counts for each source, so that "ten" of the two sources are twenty, while the
+        reservoir has ten in all. The order by itself is of rows that are all in the pool: turns of sources, and a
+        random row of each.
         """,
     ),
     Suite(
