@@ -15,7 +15,7 @@ from seekset.errors import MismatchError
 from seekset.files import fingerprint
 from seekset.pool_size import PoolSize
 from seekset.quality import MixingQuality, measure
-from seekset.shards.rows import PIECE_BYTES
+from seekset.shards.rows import piece_rows
 from seekset.world import Even, World
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _stretches(source: Source, first_shard: int, start: int, end: int) -> Iterat
         first, last = max(start - before, 0), min(end - before, rows)
         before += rows
         singly = source.reads_singly(shard)
-        most = max(1, PIECE_BYTES // max(1, shard.census.unpacked_bytes)) if singly else MOST_ROWS
+        most = piece_rows(shard.census) if singly else MOST_ROWS
         for length in _cut(max(0, last - first), most):
             yield Stretch(number, first, length)
             first += length

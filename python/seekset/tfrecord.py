@@ -179,6 +179,15 @@ class TFRecordFile(Handle[_core.TFRecordFile], Sequence[bytes]):
         """
         return self._open.entry(self._row(row))
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The bytes of each payload, found without reading one.
+
+        >>> TFRecordFile("train.tfrecord").lengths
+        array([5, 6, 9])
+        """
+        return self._open.lengths()
+
     def example(self, row: SupportsIndex) -> dict[str, Values]:
         """All features of the ``tf.train.Example`` in a row: arrays of float32 or int64, lists of bytes.
 

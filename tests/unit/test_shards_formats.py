@@ -1,6 +1,7 @@
 """TFRecord, FASTA and Parquet shards: the rows of each, one by one and all together."""
 
 import gzip
+import pickle
 import re
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 import seekset
 from seekset.shards import FastaShards, Field, ParquetShards, TFRecordShards
+from seekset.shards.packed import pack_shard
 
 PAYLOADS = [seekset.encode_example({"x": [row, row + 0.5], "label": row, "name": f"row {row}"}) for row in range(5)]
 FEATURES = {"x": ("float32", (2,)), "label": "int64"}
@@ -46,6 +48,28 @@ def test_examples_are_columns(records):
     assert rows.columns["x"].tolist() == [[row, row + 0.5] for row in range(5)]
     assert reader.read_rows(records, [3, 1]).columns["label"].tolist() == [3, 1]
     assert (reader.count(records).rows, reader.count(records).row_bytes) == (5, 1 + 8 + 1 + 8)
+
+
+def test_the_longest_payload_counts_wherever_it_lies(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    with seekset.TFRecordWriter(path) as writer:
+        for row in range(1000):
+            writer.write(bytes(5000 if row == 7 else 10))
+    census = TFRecordShards().count(path)
+    assert (census.row_bytes, census.packed_bytes) == (64 + 5000, 64 * 1000 + 5000 + 999 * 10)
+
+
+def test_examples_are_measured_if_wanted(records):
+    reader = TFRecordShards(FEATURES, measure=True)
+    packed = pack_shard(reader, records)
+    census = reader.count(records)
+    assert (census.row_bytes, census.packed_bytes) == (
+        np.diff(packed.ends, prepend=np.uint64(0)).max(),
+        packed.ends[-1],
+    )
+    assert census.row_bytes < TFRecordShards(FEATURES).count(records).row_bytes
+    assert reader.identity != TFRecordShards(FEATURES).identity
+    assert pickle.loads(pickle.dumps(reader)).count(records) == census
 
 
 def test_rows_are_those_of_the_file_whatever_an_index_lists(tmp_path):
@@ -188,6 +212,25 @@ def test_a_column_of_anything_else_makes_rows_objects(parquet):
     census = reader.count(path)
     assert (census.rows, census.fields) == (4, None)
     assert census.packed_bytes >= census.row_bytes > 0
+
+
+def test_the_longest_object_counts(parquet):
+    census = ParquetShards().count(parquet({"name": ["a"] * 99 + ["b" * 10_000]}))
+    assert census.row_bytes > 10_000
+    assert census.packed_bytes < 100 * 1000 + 10_000
+
+
+def test_columns_of_parquet_are_measured_if_wanted(parquet):
+    path = parquet({"x": [1, 2, 1000, 4], "y": [0.5, None, 1.5, 0.0]})
+    reader = ParquetShards(measure=True)
+    packed = pack_shard(reader, path)
+    census = reader.count(path)
+    assert (census.row_bytes, census.packed_bytes) == (
+        np.diff(packed.ends, prepend=np.uint64(0)).max(),
+        packed.ends[-1],
+    )
+    assert census.row_bytes < ParquetShards().count(path).row_bytes
+    assert pickle.loads(pickle.dumps(reader)).count(path) == census
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet file at all", b"PAR1" + bytes(20) + b"PAR1"])

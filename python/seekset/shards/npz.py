@@ -7,7 +7,7 @@ import struct
 import zipfile
 import zlib
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -19,8 +19,8 @@ from seekset.errors import FormatError, MemoryLimitError
 from seekset.files import AnyPath, as_path
 from seekset.limits import whole_number
 from seekset.rows import row_numbers
-from seekset.shards.packed import packed_sizes
-from seekset.shards.rows import PIECE_BYTES, Census, Field, Rows, bounded_census, is_numeric, little_endian
+from seekset.shards.packed import measured
+from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian, piece_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,8 +112,7 @@ class NpzShards:
         known = bounded_census(layout.rows, fields, decoded_bytes=2 * layout.inflated, dropped=layout.dropped)
         if not self.measure:
             return known
-        longest, total = packed_sizes(self._pieces(path, max(1, PIECE_BYTES // known.unpacked_bytes)), path)
-        return replace(known, row_bytes=longest, packed_bytes=total)
+        return measured(known, self._pieces(path, piece_rows(known)), path)
 
     def _pieces(self, path: Path, rows: int) -> Iterator[Rows]:
         """All rows, so many at a time."""

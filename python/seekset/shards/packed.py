@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from seekset.shards.readers import ShardReader
 
-__all__ = ["PackedShard", "census_of", "measured_census", "pack_shard", "packed_sizes", "read_shard"]
+__all__ = [
+    "PackedShard",
+    "census_of",
+    "measured",
+    "measured_census",
+    "pack_shard",
+    "packed_sizes",
+    "read_shard",
+]
 
 
 @dataclass(slots=True)
@@ -96,6 +104,12 @@ def measured_census(
     """What is known of rows that are at hand: what they take packed is measured, not bounded."""
     longest, total = packed_sizes([rows], path)
     return Census(len(rows), rows.fields, longest, total, decoded_bytes, dropped, absent)
+
+
+def measured(known: Census, pieces: Iterable[Rows], path: Path) -> Census:
+    """The same census with what rows take packed, where it was only bounded. All rows come, in pieces."""
+    longest, total = packed_sizes(pieces, path)
+    return replace(known, row_bytes=longest, packed_bytes=total)
 
 
 def packed_sizes(pieces: Iterable[Rows], path: Path) -> tuple[int, int]:

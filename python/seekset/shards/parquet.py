@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,19 @@ import numpy as np
 from seekset.errors import FormatError, MismatchError, MissingExtraError
 from seekset.files import AnyPath, as_path
 from seekset.rows import row_numbers
+from seekset.shards.packed import measured
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
     from pyarrow.parquet import ParquetFile
 
 __all__ = ["ParquetShards"]
 
-# What a row of objects takes beside what its columns take in the file's own count.
+# What a row of objects takes beside its length as a pickle.
 _OBJECT_BYTES = 512
 _MOST_KEPT = 1024
 
@@ -31,6 +35,10 @@ class ParquetShards:
     If all columns are numbers, or lists of a fixed size of them, rows are columns; a column with nulls is zeros there,
     and a column ``has_...`` says where it is not. If any column is something else, rows are objects: a dict each.
 
+    Args:
+        measure: Whether a shard is read once when it is counted, to see what its rows take packed. Without, the footer
+            is enough, and a row is taken for as long as it is unpacked: a pool is smaller then than its bytes allow.
+
     >>> import pyarrow as pa, pyarrow.parquet
     >>> pa.parquet.write_table(pa.table({"x": [1, 2, 3], "y": [0.5, None, 1.5]}), "a.parquet")
     >>> rows = ParquetShards().read_rows("a.parquet", [1, 2])
@@ -39,9 +47,10 @@ class ParquetShards:
     """
 
     suffixes = (".parquet", ".pq")
-    identity = "parquet/1"
 
-    def __init__(self) -> None:
+    def __init__(self, *, measure: bool = False) -> None:
+        self.measure = measure
+        self.identity = "parquet/1 measured" if measure else "parquet/1"
         self._with_nulls: dict[tuple[Path, int, int], tuple[str, ...]] = {}
 
     def count(self, path: AnyPath) -> Census:
@@ -53,10 +62,21 @@ class ParquetShards:
             fields = _fields(file.schema_arrow)
             rows: int = file.metadata.num_rows
             if fields is None:
-                total = sum(group.total_byte_size for group in groups) + _OBJECT_BYTES * rows
-                return Census(rows, None, -(-total // max(rows, 1)), total, decoded)
+                # Of objects, nothing but reading them tells how long the longest is.
+                known = measured(Census(rows, None, 0, 0, decoded), self._groups(file, path), path)
+                return replace(
+                    known,
+                    row_bytes=known.row_bytes + _OBJECT_BYTES,
+                    packed_bytes=known.packed_bytes + _OBJECT_BYTES * rows,
+                )
             flags = tuple(Field(f"has_{name}", "|b1", ()) for name in self._nullable(file, fields, path))
-            return bounded_census(rows, fields + flags, decoded_bytes=2 * decoded)
+            known = bounded_census(rows, fields + flags, decoded_bytes=2 * decoded)
+            return measured(known, self._groups(file, path), path) if self.measure else known
+
+    def _groups(self, file: ParquetFile, path: Path) -> Iterator[Rows]:
+        """All rows, a row group at a time."""
+        for number in range(file.num_row_groups):
+            yield self._rows(file, file.read_row_group(number), path)
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
@@ -103,7 +123,7 @@ class ParquetShards:
         return self._with_nulls[state]
 
     def __repr__(self) -> str:
-        return "ParquetShards()"
+        return f"ParquetShards(measure={self.measure})"
 
 
 class _opened:  # noqa: N801 (a context, as functions are)

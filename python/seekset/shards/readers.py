@@ -101,7 +101,7 @@ def reader_name(reader: ShardReader) -> str:
     """What tells a reader from others in a state: its identity, whose options are a digest; or its class.
 
     >>> reader_name(reader_for("a.npz")), reader_name(reader_for("a.tfrecord"))
-    ('npz/2', 'tfrecord/1 5a621eb2')
+    ('npz/2', 'tfrecord/2 c7f3cc56')
     """
     identity = getattr(reader, "identity", None)
     if identity is None:

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PIECE_BYTES", "Census", "Field", "Rows", "as_rows", "bounded_census", "is_numeric", "little_endian"]
+__all__ = ["Census", "Field", "Rows", "as_rows", "bounded_census", "is_numeric", "little_endian", "piece_rows"]
 
-PIECE_BYTES = 8 << 20
-"""Of shards whose rows can be read by themselves, so many bytes are read at a time."""
+_PIECE_BYTES = 8 << 20
 
 # Numbers that a column may hold: booleans, integers, floats, complex numbers. Floats of 16 bytes differ by machine.
 _KINDS = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
@@ -215,6 +214,15 @@ def _as_columns(given: Mapping[str, Any], path: Path) -> dict[str, NDArray[Any]]
                 f"{path}: columns have one length, but {first!r} has {length[0]} rows and {name!r} has {len(column)}"
             )
     return {name: little_endian(column) for name, column in columns.items()}
+
+
+def piece_rows(known: Census) -> int:
+    """How many rows are read at a time, where rows can be read by themselves.
+
+    >>> piece_rows(Census(10**9, (Field("x", "<f4", (1024,)),), 0, 0, 0))
+    2047
+    """
+    return max(1, _PIECE_BYTES // max(1, known.unpacked_bytes))
 
 
 def bounded_census(

@@ -11,19 +11,21 @@ from seekset.errors import FormatError, MismatchError
 from seekset.examples import Features, Schema, as_schema
 from seekset.files import AnyPath, as_path
 from seekset.rows import row_numbers
+from seekset.shards.packed import measured
 from seekset.shards.readers import OpenFiles
-from seekset.shards.rows import Census, Field, Rows, bounded_census
+from seekset.shards.rows import Census, Field, Rows, bounded_census, piece_rows
 from seekset.tfrecord import TFRecordFile, Verify
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 __all__ = ["TFRecordShards"]
 
 _COMPRESSED = (".gz", ".gzip", ".z", ".zlib", ".zz")
-# What bytes take as an object, beside their length; and the records from which a mean length is taken.
+# What bytes take as an object, beside their length.
 _OBJECT_BYTES = 64
-_SAMPLED = 100
 
 
 class TFRecordShards:
@@ -35,6 +37,8 @@ class TFRecordShards:
         features: What is wanted of Examples, as :func:`seekset.decode_examples` takes it: numbers of fixed shape.
             Without, rows are payloads (bytes).
         verify: Which checksums are compared, as in :class:`seekset.TFRecordFile`.
+        measure: Whether Examples are decoded once when they are counted, to see what rows take packed. Without, headers
+            are enough, and a row is taken for as long as it is unpacked: a pool is smaller then than its bytes allow.
 
     >>> TFRecordShards().read("train.tfrecord").objects
     [b'first', b'second', b'the third']
@@ -45,12 +49,12 @@ class TFRecordShards:
 
     suffixes = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib", ".tfrecords.zlib")
 
-    def __init__(self, features: Features | None = None, *, verify: Verify = "lengths") -> None:
-        self.features, self.verify = features, verify
+    def __init__(self, features: Features | None = None, *, verify: Verify = "lengths", measure: bool = False) -> None:
+        self.features, self.verify, self.measure = features, verify, measure
         self._schema = None if features is None else _numeric(as_schema(features))
         self._files = OpenFiles(self._connect)
         told = None if self._schema is None else sorted(self._schema.features.items())
-        self.identity = f"tfrecord/1 features={told} verify={verify}"
+        self.identity = f"tfrecord/2 features={told} verify={verify}{' measured' if measure else ''}"
 
     def _connect(self, path: Path) -> TFRecordFile:
         # An index beside a plain file may list other rows; that of a compressed one spares inflating it again.
@@ -58,15 +62,21 @@ class TFRecordShards:
         return TFRecordFile(path, index=index, verify=self.verify)
 
     def count(self, path: AnyPath) -> Census:
-        """What is known of a shard: its headers are walked, payloads are not read."""
+        """What is known of a shard: its headers are walked, payloads are not read unless they are to be measured."""
         path = as_path(path)
         file = self._files[path]
         if self._schema is not None:
             fields = [_field(name, feature.dtype, feature.sizes) for name, feature in self._schema.features.items()]
-            return bounded_census(len(file), tuple(fields))
-        sizes = [file.entry(row)[1] + _OBJECT_BYTES for row in range(0, len(file), max(len(file) // _SAMPLED, 1))]
-        mean = sum(sizes) // max(len(sizes), 1)
-        return Census(len(file), None, max(sizes, default=0), mean * len(file), 0)
+            known = bounded_census(len(file), tuple(fields))
+            return measured(known, self._pieces(path, known), path) if self.measure else known
+        sizes = file.lengths + _OBJECT_BYTES
+        return Census(len(file), None, int(sizes.max(initial=0)), int(sizes.sum()), 0)
+
+    def _pieces(self, path: Path, known: Census) -> Iterator[Rows]:
+        """All rows, some at a time."""
+        at_a_time = piece_rows(known)
+        for start in range(0, known.rows, at_a_time):
+            yield self.read_rows(path, np.arange(start, min(start + at_a_time, known.rows), dtype=np.int64))
 
     def read(self, path: AnyPath) -> Rows:
         """All rows of a shard."""
@@ -112,14 +122,14 @@ class TFRecordShards:
         return Rows(columns={name: np.zeros((1, *feature.sizes), feature.dtype) for name, feature in features})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self.features, self.verify)
+        return _made, (self.features, self.verify, self.measure)
 
     def __repr__(self) -> str:
-        return f"TFRecordShards({self.features!r}, verify={self.verify!r})"
+        return f"TFRecordShards({self.features!r}, verify={self.verify!r}, measure={self.measure})"
 
 
-def _made(features: Features | None, verify: Verify) -> TFRecordShards:
-    return TFRecordShards(features, verify=verify)
+def _made(features: Features | None, verify: Verify, measure: bool) -> TFRecordShards:
+    return TFRecordShards(features, verify=verify, measure=measure)
 
 
 def _numeric(schema: Schema) -> Schema:

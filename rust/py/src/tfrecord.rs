@@ -5,13 +5,14 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::PyReadonlyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 use seekset_core::io::deflate::Kind;
 use seekset_core::io::{Access, Origin};
+use seekset_core::scan::tfrecord::AROUND;
 use seekset_core::tfrecord::{self, Ensured, OpenOptions, Rows, TfRecordFile as Core};
 use seekset_core::{Entry, Error, Result, Verify};
 
@@ -89,6 +90,13 @@ impl TFRecordFile {
     /// Where a row lies: (offset, size).
     fn entry(&self, py: Python<'_>, row: u64) -> PyResult<(u64, u64)> {
         self.inner.entry(row).map(pair).or_raise(py)
+    }
+
+    /// The bytes of each payload.
+    fn lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let length = |row| self.inner.entry(row).map(|entry| entry.size.saturating_sub(AROUND) as i64);
+        let found = py.detach(|| (0..self.inner.len()).map(length).collect::<Result<Vec<_>>>()).or_raise(py)?;
+        Ok(PyArray1::from_vec(py, found))
     }
 
     /// Raises `StaleIndexError` if the file is not what it was at open.
