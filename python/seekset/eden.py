@@ -18,12 +18,14 @@ from seekset import _core
 from seekset.errors import DuplicateIdError, FormatError, MismatchError
 from seekset.extras import missing
 from seekset.files import AnyPath, as_path
-from seekset.limits import whole_number
+from seekset.limits import MOST_LETTERS, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 __all__ = [
     "WindowReport",
@@ -38,8 +40,8 @@ __all__ = [
 # SQLite's own mutexes are shared by all connections of a process: no fork is made while a thread may hold one.
 os.register_at_fork(before=_core.hold_sqlite, after_in_parent=_core.release_sqlite, after_in_child=_core.release_sqlite)
 
-# SQLite's limit for a value, which a contig of a sample database is.
-_LONGEST = 1_000_000_000
+# The special tokens of a window as ShardedEdenDataset reads it unless told otherwise: bos and eos.
+_SPECIALS = 2
 
 # Rows of a Parquet file that are in memory at a time.
 _ROWS = 1 << 16
@@ -101,7 +103,8 @@ def sample_database_path(folder: AnyPath, sample_id: str) -> Path:
 def create_sample_database(sample_id: str, sequences: Iterable[tuple[str, str]], output_dir: AnyPath) -> Path:
     """Write the database of a sample from pairs of contig ids and letters.
 
-    It is written beside its name and renamed; one that is there already is replaced. Returns where it is.
+    It is written beside its name and renamed; a sample database that is there already is replaced without a question,
+    any other file is not. Returns where it is. (``seekset eden build`` asks for ``--replace``.)
 
     >>> create_sample_database("S", [("x__y-S__1", "ACGT")], "dbs")
     PosixPath('dbs/S/glm_dataset_S.sqlite')
@@ -159,6 +162,9 @@ def precompute_window_database(
     letters than ``window_min_length_threshold`` are left out. The database is written beside its name and renamed;
     one that is there already is replaced, any other file is not.
 
+    Items have ``bos`` and ``eos`` beside letters: where ``stride`` is more than ``window_size`` less these two, a
+    warning says how many letters are in no window.
+
     >>> import pyarrow as pa, pyarrow.parquet
     >>> table = pa.table({"contig_id": ["x__y-S__2", "x__y-S__1"], "length": [20_000, 500]})
     >>> pa.parquet.write_table(table, "contigs.parquet")
@@ -167,11 +173,14 @@ def precompute_window_database(
     """
     import numpy as np
 
-    whole_number(window_size, "window_size", most=_LONGEST)
-    whole_number(stride, "stride", most=_LONGEST)
-    whole_number(window_min_length_threshold, "window_min_length_threshold", least=0, most=_LONGEST)
+    whole_number(window_size, "window_size", most=MOST_LETTERS)
+    whole_number(stride, "stride", most=MOST_LETTERS)
+    whole_number(window_min_length_threshold, "window_min_length_threshold", least=0, most=MOST_LETTERS)
     source, path = as_path(parquet), as_path(db)
+    if not path.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder; make it first", str(path.parent))
     writer = _core.EdenWindowsWriter(path, window_size=window_size, stride=stride, shortest=window_min_length_threshold)
+    unseen = _Unseen(window_size, stride, window_min_length_threshold)
     row = 0
     for ids, lengths in _contigs(source, id_column, length_column):
         _refuse_nulls(source, row, {id_column: ids, length_column: lengths})
@@ -181,18 +190,52 @@ def precompute_window_database(
             raise MismatchError(
                 f"{source}: row {row + at}: contig {ids[at].as_py()!r} has the length {numbers[at]}, which is negative"
             )
-        if (numbers > _LONGEST).any():
-            at = int(np.argmax(numbers > _LONGEST))
+        if (numbers > MOST_LETTERS).any():
+            at = int(np.argmax(numbers > MOST_LETTERS))
             raise MismatchError(
                 f"{source}: row {row + at}: contig {ids[at].as_py()!r} has the length {numbers[at]}, but SQLite "
-                f"holds no more than {_LONGEST} letters of a contig"
+                f"holds no more than {MOST_LETTERS} letters of a contig"
             )
         writer.add(ids.to_pylist(), numbers)
+        unseen.add(numbers)
         row += len(ids)
+    # Before hundreds of millions of windows are written: whoever meant something else can stop here.
+    unseen.warn()
     try:
         return WindowReport(path, *writer.finish(progress=progress))
     except DuplicateIdError as error:
         raise DuplicateIdError(f"{source}: {error}") from error
+
+
+class _Unseen:
+    """The letters of contigs that are in no window, counted where windows begin further apart than they are long."""
+
+    def __init__(self, window_size: int, stride: int, threshold: int) -> None:
+        # A window of nothing but specials can only be meant to be read without them.
+        self._content = window_size - _SPECIALS if window_size > _SPECIALS else window_size
+        self._rule = (window_size, self._content, stride, "drop", threshold, None)
+        # With a threshold beyond the window there are no windows at all, whatever the stride.
+        self._counts = stride > self._content and threshold <= window_size
+        self._unseen = self._letters = 0
+
+    def add(self, lengths: NDArray[np.int64]) -> None:
+        if self._counts:
+            self._unseen += _core.window_ends(self._rule, lengths)[1]
+            self._letters += int(lengths.sum())
+
+    def warn(self) -> None:
+        from seekset.windows import warn_of_unseen
+
+        beside = " beside bos and eos" if self._content < self._rule[0] else ""
+        warn_of_unseen(
+            self._unseen,
+            self._letters,
+            stride=self._rule[2],
+            content=self._content,
+            beside=beside,
+            drops=True,
+            stacklevel=4,
+        )
 
 
 def _contigs(source: Path, id_column: str, length_column: str) -> Iterator[tuple[pa.Array, pa.Array]]:
@@ -205,6 +248,8 @@ def _contigs(source: Path, id_column: str, length_column: str) -> Iterator[tuple
 
     if not source.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+    if source.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(source))
     try:
         with pq.ParquetFile(source) as file:
             _refuse_columns(source, file.schema_arrow, id_column, length_column)

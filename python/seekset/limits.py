@@ -6,7 +6,10 @@ import operator
 import re
 from typing import SupportsIndex
 
-__all__ = ["byte_count", "limit", "whole_number"]
+__all__ = ["MOST_LETTERS", "byte_count", "limit", "whole_number"]
+
+# SQLite's limit for a value, which a contig of a sample database is.
+MOST_LETTERS = 1_000_000_000
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from seekset.files import AnyPath
 
-__all__ = ["Tail", "Window", "WindowPlan", "WindowSpans"]
+__all__ = ["Tail", "Window", "WindowPlan", "WindowSpans", "warn_of_unseen"]
 
 Tail = Literal["drop", "anchor", "partial"]
 """What becomes of the letters after the last full window: see :class:`WindowPlan`."""
@@ -74,7 +74,8 @@ class WindowPlan:
         include: Names of contigs, or patterns such as ``"chr*"``; all without.
         exclude: Names or patterns of contigs that are left out.
         splits: Shares by name (``{"train": 0.9, "val": 0.1}``), given out by a hash of the contig's id, so that a
-            contig is in the same split wherever it is met; or the names of the contigs of each split.
+            contig is in the same split wherever it is met; where they add up to less than 1, the rest of the contigs
+            is in none. Or the names of the contigs of each split.
         split: The split that is meant.
         regions: A BED file: windows are cut from its regions instead of whole contigs, on their strands.
         region_width: So many letters around the centre of each region, moved inside the contig at its ends; regions as
@@ -154,14 +155,14 @@ class WindowPlan:
         return hashlib.blake2b(facts + columns + strands, digest_size=8).hexdigest()
 
     def _warn(self) -> None:
-        if self.stride > self._reach and self.unseen:
-            share = _PERCENT * self.unseen / max(self.letters, 1)
-            warnings.warn(
-                f"{self.unseen} of {self.letters} letters ({share:.1f} %) are in no window: the stride of "
-                f"{self.stride} is larger than a window's content of {self._reach} letters",
-                SeeksetWarning,
-                stacklevel=4,
-            )
+        warn_of_unseen(
+            self.unseen,
+            self.letters,
+            stride=self.stride,
+            content=self._reach,
+            drops=self._rule[3] == "drop",
+            stacklevel=5,
+        )
         if not len(self):
             warnings.warn(
                 "there are no windows: nothing is left after min_length, include, exclude, splits and regions",
@@ -222,6 +223,23 @@ class WindowPlan:
     def __repr__(self) -> str:
         over = f"{self.stretches} {'regions' if self.has_regions else 'contigs'}"
         return f"<WindowPlan of {len(self)} windows of {self.content} letters every {self.stride}, over {over}>"
+
+
+def warn_of_unseen(
+    unseen: int, letters: int, *, stride: int, content: int, beside: str = "", drops: bool = False, stacklevel: int
+) -> None:
+    """Warn of letters that are in no window because windows begin further apart than they are long.
+
+    ``beside`` says what else windows are taken to hold, ``drops`` whether letters after the last full window are left
+    out as well; ``stacklevel`` is as for ``warnings.warn`` called here.
+    """
+    if stride > content and unseen:
+        share = _PERCENT * unseen / max(letters, 1)
+        message = (
+            f"{unseen} of {letters} letters ({share:.1f} %) are in no window: the stride of {stride} is larger than a "
+            f"window's content of {content} letters{beside}"
+        ) + (", and those after the last full window are left out" if drops else "")
+        warnings.warn(message, SeeksetWarning, stacklevel=stacklevel)
 
 
 def _regions(

@@ -154,8 +154,8 @@ def test_ids_may_be_stored_as_a_dictionary_and_in_many_row_groups(tmp_path):
     ids = [f"c{k:05d}" for k in range(5000)]
     table = pa.table({"contig_id": pa.array(ids).dictionary_encode(), "length": range(5000)})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=700)
-    report = seekset.precompute_window_database(tmp_path / "t.parquet", tmp_path / "w.sqlite", 1000, 1000)
-    assert report.windows == len(spelled_out(dict(zip(ids, range(5000), strict=True)), 1000, 1000, 0))
+    report = seekset.precompute_window_database(tmp_path / "t.parquet", tmp_path / "w.sqlite", 1000, 900)
+    assert report.windows == len(spelled_out(dict(zip(ids, range(5000), strict=True)), 1000, 900, 0))
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,46 @@ def test_an_old_window_database_is_replaced_but_no_other_file(contigs, tmp_path)
         assert other.read_bytes() == before
     with pytest.raises(IsADirectoryError):
         seekset.precompute_window_database(table, tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="make it first"):
         seekset.precompute_window_database(table, tmp_path / "no" / "w.sqlite")
+    with pytest.raises(IsADirectoryError) as error:
+        seekset.precompute_window_database(tmp_path, old)
+    assert error.value.filename == str(tmp_path)
+
+
+@pytest.mark.parametrize("size, stride, threshold", [(10, 9, 0), (10, 10, 5), (10, 25, 0), (8, 7, 8), (2, 3, 0)])
+def test_a_stride_that_leaves_letters_out_is_warned_of(contigs, tmp_path, size, stride, threshold):
+    lengths = {f"c{length:02d}": length for length in range(60)}
+    content = size - 2 if size > 2 else size  # bos and eos take the place of two letters
+    rows = spelled_out(lengths, size, stride, threshold)
+    seen = {
+        (contig, at) for _, contig, k in rows for at in range(k * stride, min(k * stride + content, lengths[contig]))
+    }
+    unseen = sum(lengths.values()) - len(seen)
+    match = rf"^{unseen} of 1770 letters \(.* %\) are in no window: the stride of {stride} is larger than .* {content} "
+    with pytest.warns(seekset.SeeksetWarning, match=match) as warned:
+        seekset.precompute_window_database(contigs(lengths), tmp_path / "w.sqlite", size, stride, threshold)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+@pytest.mark.parametrize("size, stride, threshold", [(8192, 7992, 0), (8192, 8190, 0), (10, 8, 0), (10, 99, 11)])
+def test_letters_that_only_the_ends_of_contigs_lose_are_not(contigs, tmp_path, size, stride, threshold):
+    """A warning would be an error here."""
+    table = contigs({"a": 8191, "b": 20_000, "c": 100_001})
+    seekset.precompute_window_database(table, tmp_path / "w.sqlite", size, stride, threshold)
+
+
+def test_windows_as_far_apart_as_their_content_leave_as_many_letters_out_as_the_dataset_reads(contigs, tmp_path):
+    from seekset.datasets import ShardedEdenDataset
+
+    letters = "".join(random.Random(3).choices("ACGT", k=53))
+    seekset.create_sample_database("S", [("a", letters)], tmp_path / "dbs")
+    with pytest.warns(seekset.SeeksetWarning, match=r"^13 of 53 letters"):
+        seekset.precompute_window_database(contigs({"a": 53}), tmp_path / "w.sqlite", 10, 10)
+    ds = ShardedEdenDataset("dna", tmp_path / "dbs", tmp_path / "w.sqlite", seq_length=10, stride=10)
+    read = [bytes(ds[k]["tokens"][1:-1].tolist()).decode() for k in range(len(ds))]
+    assert read == [letters[start : start + 8] for start in range(0, 50, 10)]
+    assert sum(map(len, read)) == 53 - 13
 
 
 def test_what_can_not_be_meant_is_refused(contigs, tmp_path):
