@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from array import array
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -11,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from seekset import _core
 from seekset.eden import create_sample_database, extract_sample_id, sample_database_path
-from seekset.errors import DuplicateIdError, MismatchError
+from seekset.errors import DuplicateIdError, MismatchError, SeeksetWarning
 from seekset.extras import missing
 from seekset.fasta import Fasta
 from seekset.files import AnyPath, as_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["SPLITS", "SampleReport", "build_sample_databases", "write_contigs"]
+__all__ = ["SPLITS", "SampleReport", "build_sample_databases", "find_tables", "write_contigs"]
 
 # What splits are called, in the order of their shares.
 SPLITS = ("train", "val", "test")
@@ -49,6 +50,7 @@ def build_sample_databases(
     folder: AnyPath,
     *,
     sample: str | None = None,
+    replace: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[SampleReport]:
     """Write a database for each sample that FASTA files hold, and tell of each when it is written.
@@ -56,11 +58,18 @@ def build_sample_databases(
     Ids tell their sample, as in ``BCR__ECT-SAMPLE__CONTIG``. With ``sample`` all records go into one database of that
     name; with ``sample="file"`` those of each file go into one of the file's name, and get ids that tell it.
 
+    Without ``replace``, a database that is there already is a ``FileExistsError``, before anything is written.
+
     >>> for report in build_sample_databases(["genome.fa"], "dbs", sample="file"):
     ...     report.path, report.ids, report.lengths
     (PosixPath('dbs/genome/glm_dataset_genome.sqlite'), ['genome__S-genome__chr1', 'genome__S-genome__chr2'], [27, 9])
     """
-    samples, total = _group([as_path(file) for file in files], sample)
+    paths = [as_path(file) for file in files]
+    # Where names are given, before files are read, which may have to be indexed; then, as ids tell them.
+    _refuse_outputs(_databases(folder, _named(paths, sample)), replace=replace)
+    samples, total = _group(paths, sample)
+    databases = dict(zip(samples, _databases(folder, samples), strict=True))
+    _refuse_outputs(databases.values(), replace=replace)
     done = 0
 
     def contigs(of_files: _Rows, report: SampleReport) -> Iterator[tuple[str, str]]:
@@ -79,21 +88,47 @@ def build_sample_databases(
                     progress(done, total)
 
     for name, of_files in sorted(samples.items()):
-        report = SampleReport(name, sample_database_path(folder, name), [], [])
+        report = SampleReport(name, databases[name], [], [])
         try:
             create_sample_database(name, contigs(of_files, report), folder)
         except DuplicateIdError as error:
-            raise DuplicateIdError(f"sample {name!r}: {error}") from error
+            raise _twice(report, of_files) from error
         yield report
+
+
+def _named(files: list[Path], sample: str | None) -> Iterable[str]:
+    """The samples that are known before any id is."""
+    if sample == _EACH_FILE:
+        return map(_sample_of, files)
+    return () if sample is None else (sample,)
+
+
+def _databases(folder: AnyPath, samples: Iterable[str]) -> list[Path]:
+    try:
+        return [sample_database_path(folder, sample) for sample in samples]
+    except ValueError as error:
+        raise MismatchError(f"{error}; give another with --sample NAME") from None
+
+
+def _twice(report: SampleReport, of_files: _Rows) -> DuplicateIdError:
+    """The error of the contig that was read last, which was met before."""
+    contig, source = report.ids[-1], [file for file, rows in of_files.items() for _ in rows]
+    first, second = source[report.ids.index(contig)], source[len(report.ids) - 1]
+    where = f"twice in {first}" if first == second else f"in {first} and in {second}"
+    remedy = "rename one" if first == second else "rename one, or make a sample of each file with --sample file"
+    return DuplicateIdError(f"sample {report.sample!r}: contig {contig!r} is {where}; {remedy}")
 
 
 def _group(files: list[Path], sample: str | None) -> tuple[dict[str, _Rows], int]:
     """The records of each sample, and all their letters. All ids are looked at before a letter is read."""
     samples: dict[str, _Rows] = {}
     of_file: dict[str, Path] = {}
+    empty: list[Path] = []
     total = 0
     for file in files:
         fasta = Fasta(file, duplicates="first")
+        if not len(fasta):
+            empty.append(file)
         total += int(fasta.lengths.sum())
         name = _sample_of(file) if sample == _EACH_FILE else sample
         if sample == _EACH_FILE and name is not None and of_file.setdefault(name, file) != file:
@@ -102,15 +137,16 @@ def _group(files: list[Path], sample: str | None) -> tuple[dict[str, _Rows], int
             contig = _contig(file, id, sample)
             if sample == _EACH_FILE and _core.sample_of(contig) != name:
                 raise MismatchError(
-                    f"{file}: its name can't be told from the id {contig!r}; rename it, or give one sample"
+                    f"{file}: its name can't be told from the id {contig!r}; rename it, or give --sample NAME"
                 )
             told = _told(file, contig) if name is None else name
             samples.setdefault(told, {}).setdefault(file, array("q")).append(row)
-    for name in samples:
-        try:
-            sample_database_path("", name)
-        except ValueError as error:
-            raise MismatchError(str(error)) from None
+    if empty:
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        message = f"{empty[0]}{more}: expected contigs, found none"
+        if not samples:
+            raise MismatchError(message)
+        warnings.warn(message, SeeksetWarning, stacklevel=3)
     return samples, total
 
 
@@ -127,7 +163,9 @@ def _told(file: Path, contig: str) -> str:
     try:
         return extract_sample_id(contig)
     except ValueError as error:
-        raise MismatchError(f"{file}: {error}; give a sample, or 'file' for one of each file") from None
+        raise MismatchError(
+            f"{file}: {error}; give --sample NAME for one sample, or --sample file for one of each file"
+        ) from None
 
 
 def _stem(file: Path) -> str:
@@ -139,52 +177,114 @@ def _stem(file: Path) -> str:
     return Path(file.stem if file.suffix in {".gz", ".bgz", ".bgzf"} else file.name).stem
 
 
-def write_contigs(
-    reports: Sequence[SampleReport], parquet: AnyPath, splits: Sequence[float] | None = None
-) -> list[Path]:
-    """Write the table of all contigs, and one for each split beside it. Returns what was written.
+def find_tables(parquet: AnyPath, splits: Sequence[float] | None = None, *, replace: bool = False) -> list[Path]:
+    """Where the tables of contigs are written: that of all, then one for each split beside it.
 
-    A contig's split follows from a hash of its id: it is the same whatever other contigs there are.
+    What is in their way is an error: so it is told before any work is done.
 
-    >>> reports = list(build_sample_databases(["genome.fa"], "dbs", sample="file"))
-    >>> [path.name for path in write_contigs(reports, "contigs.parquet", [0.9, 0.05, 0.05])]
-    ['contigs.parquet', 'train_split.parquet', 'val_split.parquet', 'test_split.parquet']
+    >>> find_tables("tables/contigs.parquet", [0.9, 0.1])[1:]
+    [PosixPath('tables/train_split.parquet'), PosixPath('tables/val_split.parquet')]
     """
     try:
-        import pyarrow as pa
+        import pyarrow as pa  # noqa: F401 (whether it is there)
     except ImportError:
         raise missing("writing Parquet", "pyarrow", "eden") from None
 
     path = as_path(parquet)
+    tables = [path, *(path.with_name(f"{name}_split.parquet") for name, _ in zip(SPLITS, splits or (), strict=False))]
+    if path in tables[1:]:
+        raise MismatchError(f"{path}: the table of all contigs can't have the name of a split's; give another path")
+    for table in tables:
+        _refuse_other_than_parquet(table)
+    _refuse_outputs(tables, replace=replace)
+    return tables
+
+
+def write_contigs(
+    reports: Sequence[SampleReport],
+    parquet: AnyPath,
+    splits: Sequence[float] | None = None,
+    *,
+    replace: bool = False,
+) -> list[Path]:
+    """Write the table of all contigs, and one for each split beside it. Returns what was written.
+
+    A contig's split follows from a hash of its id: it is the same whatever other contigs there are. Where shares add up
+    to less than 1, the rest of the contigs is in no split, and a warning says how many they are. Without ``replace``, a
+    table that is there already is a ``FileExistsError``.
+
+    >>> reports = list(build_sample_databases(["genome.fa"], "dbs", sample="file", replace=True))
+    >>> [path.name for path in write_contigs(reports, "contigs.parquet", [0.9, 0.05, 0.05])]
+    ['contigs.parquet', 'train_split.parquet', 'val_split.parquet', 'test_split.parquet']
+    """
+    tables = find_tables(parquet, splits, replace=replace)
+    import pyarrow as pa
+
     ids = [contig for report in reports for contig in report.ids]
     lengths = [length for report in reports for length in report.lengths]
     table = pa.table({"contig_id": pa.array(ids, pa.string()), "length": pa.array(lengths, pa.int64())})
-    written = [_write_table(table, path)]
+    _write_table(table, tables[0])
     if splits is not None:
         # By name, as WindowDataset has them, so that both part contigs alike.
         shares = dict(sorted(zip(SPLITS, splits, strict=False)))
         of = _core.split_of(ids, list(shares.values()))
-        for number, name in sorted(enumerate(shares), key=lambda pair: SPLITS.index(pair[1])):
-            written.append(_write_table(table.filter(pa.array(of == number)), path.with_name(f"{name}_split.parquet")))
-    return written
+        if none := int((of < 0).sum()):
+            message = f"{none} of {len(ids)} contigs are in no split: the shares add up to {sum(splits):g}"
+            warnings.warn(message, SeeksetWarning, stacklevel=2)
+        for path, name in zip(tables[1:], SPLITS, strict=False):
+            _write_table(table.filter(pa.array(of == list(shares).index(name))), path)
+    return tables
 
 
-def refuse_other_than_parquet(path: Path) -> None:
+def _refuse_outputs(paths: Iterable[Path], *, replace: bool) -> None:
+    """An error if no files can be made at these paths, or if there are some and they may not be replaced."""
+    there = []
+    for path in paths:
+        if path.is_dir():
+            raise _os_error(errno.EISDIR, path)
+        if os.path.lexists(path):
+            there.append(path)
+        folder = next(parent for parent in path.parents if os.path.lexists(parent))
+        if not folder.is_dir():
+            raise _os_error(errno.ENOTDIR, folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise _os_error(errno.EACCES, folder)
+    if there and not replace:
+        more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
+        message = f"there is a file already{more}; --replace replaces {'them' if more else 'it'}"
+        raise FileExistsError(errno.EEXIST, message, str(there[0]))
+
+
+def _os_error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
+def _refuse_other_than_parquet(path: Path) -> None:
     """An error if there is a file that is no Parquet table: only those are replaced."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(len(_PARQUET)) != _PARQUET:
-                raise MismatchError(f"{path}: there is a file already, and it is no Parquet table; give another path")
+    if path.exists() and not path.is_dir() and not _may_be_replaced(path):
+        raise MismatchError(f"{path}: there is a file already, and it is no Parquet table; give another path")
 
 
-def _write_table(table: Any, path: Path) -> Path:
+def _may_be_replaced(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET)) in {b"", _PARQUET}
+
+
+def _write_table(table: Any, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_beside(table, path)
+    except OSError as error:
+        # Of the table, and not of the file beside it, which nobody knows.
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
+
+
+def _write_beside(table: Any, path: Path) -> None:
     """Write beside and rename, so that no half of a table is ever taken for all of it."""
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    refuse_other_than_parquet(path)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
         try:
             pq.write_table(table, file)
@@ -196,4 +296,3 @@ def _write_table(table: Any, path: Path) -> Path:
         except BaseException:
             os.unlink(file.name)  # noqa: PTH108
             raise
-    return path

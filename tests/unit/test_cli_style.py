@@ -191,7 +191,7 @@ EXAMPLES = {
     ("report",): ("p.fa", "-o", "p.html"),
     ("plan",): ("p.fa", "--world-size", "2"),
     ("pool", "inspect"): ("shards",),
-    ("eden", "build"): ("genome.fa", "-o", "dbs"),
+    ("eden", "build"): ("genome.fa", "-o", "dbs", "--replace"),
     ("eden", "precompute"): ("contigs.parquet", "w.sqlite"),
     ("eden", "validate"): ("dbs", "w.sqlite"),
     ("eden", "stats"): ("w.sqlite", "--log-dir", "logs"),

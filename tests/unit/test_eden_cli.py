@@ -1,15 +1,17 @@
 """`seekset eden`, run as people run it: in a process of its own."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
+import textwrap
 
 import polars as pl
 import pytest
 
 import seekset
-from eden_stores import read_windows, write_windows
+from eden_stores import read_windows, write_sample, write_windows
 
 GENOMES = b">P__x-A-1__c1 first\nACGTACGTAC\nGTNN\n>P__x-B__c1\nGG\n>P__x-A-1__c2\nacgt\n"
 
@@ -80,8 +82,23 @@ def test_each_file_may_be_a_sample_and_ids_then_tell_it(cli, write, tmp_path):
     "files, words, message",
     [
         ({"g.fa": b">chr1\nA\n"}, (), "g.fa: the id 'chr1' names no sample"),
-        ({"g.fa": b">a__b-c/d__e\nA\n"}, (), "the sample id 'c/d' can't be the name of a folder"),
-        ({"g.fa": b">x\nA\n>x\nC\n"}, ("--sample", "s"), "sample 's': contig 'x' is there twice, in rows 0 and 1"),
+        ({"g.fa": b">chr1\nA\n"}, (), "; give --sample NAME for one sample, or --sample file for one of each file\n"),
+        (
+            {"g.fa": b">a__b-c/d__e\nA\n"},
+            (),
+            "the sample id 'c/d' can't be the name of a folder; give another with --sample NAME",
+        ),
+        (
+            {"g.fa": b">x\nA\n>x\nC\n"},
+            ("--sample", "s"),
+            "seekset: sample 's': contig 'x' is twice in g.fa; rename one\n",
+        ),
+        (
+            {"a.fa": b">w\nA\n", "g.fa": b">x\nA\n>y\nC\n", "h.fa": b">z\n>x\nC\n"},
+            ("--sample", "s"),
+            "'s': contig 'x' is in g.fa and in h.fa; rename one, or make a sample of each file with --sample file\n",
+        ),
+        ({"g.fa": b"", "h.fa": b""}, ("--sample", "s"), "seekset: g.fa and 1 more: expected contigs, found none\n"),
         ({"a__b.fa": b">x\nA\n"}, ("--sample", "file"), "its name can't be told from the id"),
         ({"a.fa": b">x\nA\n", "a.fna": b">x\nA\n"}, ("--sample", "file"), "both give sample 'a'"),
         ({}, ("missing.fa",), "missing.fa: No such file or directory"),
@@ -102,8 +119,123 @@ def test_files_other_than_parquet_are_not_replaced(cli, write):
     assert done.returncode == 1
     assert "g.fa: there is a file already, and it is no Parquet table" in done.stderr
     assert genome.read_bytes() == b">BCR__E-S__1\nACGT\n"
-    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.parquet").returncode == 0
-    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.parquet").returncode == 0
+    assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.fa", "--replace").returncode == 1
+    assert genome.read_bytes() == b">BCR__E-S__1\nACGT\n"
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".sidx"}
+
+
+def test_databases_and_tables_are_replaced_only_if_asked_for(cli, write, tmp_path):
+    write(GENOMES, "g.fa")
+    words = ("build", "g.fa", "-o", "dbs", "--parquet", "all.parquet", "--splits", ".6,.4")
+    assert cli(*words).returncode == 0
+    write(GENOMES.replace(b"ACGT", b"TTTT"), "g.fa")
+    before = files_in(tmp_path)
+    done = cli(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "seekset: all.parquet: there is a file already (and 2 more); --replace replaces them\n"
+    done = cli(*words[:4])
+    message = "dbs/A.1/glm_dataset_A.1.sqlite: there is a file already (and 1 more); --replace replaces them"
+    assert (done.returncode, done.stderr) == (1, f"seekset: {message}\n")
+    (tmp_path / "all.parquet").unlink()
+    (tmp_path / "train_split.parquet").unlink()
+    assert cli(*words).stderr == "seekset: val_split.parquet: there is a file already; --replace replaces it\n"
+    assert files_in(tmp_path).items() <= before.items()
+    assert cli(*words, "--replace").returncode == 0
+    after = files_in(tmp_path)
+    assert after.keys() == before.keys()
+    assert contents(tmp_path / "dbs/A.1/glm_dataset_A.1.sqlite")[0] == ("P__x-A-1__c1", "TTTTTTTTACGTNN")
+
+
+def test_databases_that_are_named_are_refused_before_a_file_is_indexed(cli, write, tmp_path):
+    for sample, name in (("S", "S"), ("file", "g")):
+        write_sample(tmp_path / "dbs" / name / f"glm_dataset_{name}.sqlite", [("a", "ACGT")])
+        write(GENOMES, "g.fa")
+        done = cli("build", "g.fa", "-o", "dbs", "--sample", sample)
+        message = f"dbs/{name}/glm_dataset_{name}.sqlite: there is a file already; --replace replaces it"
+        assert (done.returncode, done.stderr) == (1, f"seekset: {message}\n")
+        assert not (tmp_path / "g.fa.sidx").exists()
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("-o", "g.fa"), "g.fa: Not a directory"),
+        (("-o", "taken"), "taken/B: Not a directory"),
+        (("-o", "folders"), "folders/B/glm_dataset_B.sqlite: Is a directory"),
+        (("-o", "dbs", "--parquet", "folders"), "folders: Is a directory"),
+        (("-o", "dbs", "--parquet", "g.fa/x.parquet"), "g.fa: Not a directory"),
+        (
+            ("-o", "dbs", "--parquet", "val_split.parquet", "--splits", ".5,.5"),
+            "val_split.parquet: the table of all contigs can't have the name of a split's; give another path",
+        ),
+        (
+            ("-o", "dbs", "--parquet", "pipe", "--replace"),
+            "pipe: there is a file already, and it is no Parquet table; give another path",
+        ),
+    ],
+)
+def test_what_is_in_the_way_of_files_is_told_before_any_is_written(cli, write, tmp_path, words, message):
+    write(GENOMES, "g.fa")
+    (tmp_path / "taken").mkdir()
+    write(b"", "taken/B")
+    (tmp_path / "folders/B/glm_dataset_B.sqlite").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe")
+    done = cli("build", "g.fa", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"seekset: {message}\n")
+    assert sorted(path.name for path in files_in(tmp_path)) == ["B", "g.fa"]
+
+
+def test_a_table_that_can_not_be_written_is_named(cli, write):
+    write(GENOMES, "g.fa")
+    done = cli("build", "g.fa", "-o", "dbs", "--parquet", "/proc/x.parquet")
+    assert (done.returncode, done.stderr) == (1, "seekset: /proc/x.parquet: No such file or directory\n")
+
+
+def test_folders_that_may_not_be_written_to_are_told_before_anything_is_written(write, tmp_path):
+    write(GENOMES, "g.fa")
+    tmp_path.chmod(0o755)
+    (tmp_path / "locked").mkdir(mode=0o555)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    source = """
+        import contextlib, os
+        from seekset.cli import cli, main
+
+        words = "eden", "build", "missing.fa", "-o", "x", "--parquet", "y"
+        with contextlib.suppress(FileNotFoundError):
+            cli(words, standalone_mode=False)  # imports what nobody may not be able to
+        if os.geteuid() == 0:  # root may write everywhere, so be nobody
+            os.setgroups([]), os.setgid(65534), os.setuid(65534)
+        main()
+    """
+    for words in (("-o", "locked"), ("-o", "open", "--parquet", "locked/t/x.parquet")):
+        command = [sys.executable, "-c", textwrap.dedent(source), "eden", "build", "g.fa", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "seekset: locked: Permission denied")
+    assert list((tmp_path / "open").iterdir()) == []
+
+
+def test_a_file_without_contigs_among_others_is_told(cli, write):
+    write(GENOMES, "g.fa")
+    write(b"", "empty.fa")
+    done = cli("build", "g.fa", "empty.fa", "-o", "dbs")
+    assert (done.returncode, done.stderr) == (0, "seekset: empty.fa: expected contigs, found none\n")
+
+
+def test_contigs_that_are_in_no_split_are_counted(cli, write, tmp_path):
+    write(b"".join(b">P__x-S__%d\nACGT\n" % k for k in range(100)), "g.fa")
+    done = cli("build", "g.fa", "-o", "dbs", "--parquet", "all.parquet", "--splits", ".5,.3")
+    parted = sum(len(pl.read_parquet(tmp_path / f"{name}_split.parquet")) for name in ("train", "val"))
+    told = f"seekset: {100 - parted} of 100 contigs are in no split: the shares add up to 0.8"
+    assert told == done.stderr.splitlines()[0]
+    assert 0 < parted < 100
+    # As WindowDataset does, which takes the same shares.
+    splits = {"train": 0.5, "val": 0.3}
+    plans = [seekset.WindowPlan(tmp_path / "g.fa", window=4, splits=splits, split=split) for split in splits]
+    assert sum(plan.stretches for plan in plans) == parted
 
 
 def test_splits_are_parted_by_a_hash_that_other_contigs_do_not_change(cli, write, tmp_path):
@@ -160,7 +292,20 @@ def test_wrong_tables_exit_with_1_and_wrong_words_with_2(cli, built):
         1,
         "seekset: contigs.parquet: expected a column 'name', found contig_id, length\n",
     )
-    assert cli("precompute", "contigs.parquet", "w.sqlite", "--stride", 0).returncode == 2
+    for words in (("--stride", 0), ("--stride", 10**10), ("--window-size", 10**30)):
+        done = cli("precompute", "contigs.parquet", "w.sqlite", *words)
+        assert (done.returncode, f"Invalid value for '{words[0]}'" in done.stderr) == (2, True)
+
+
+def test_letters_that_no_window_has_are_told_by_precompute(cli, built):
+    words = ("precompute", "contigs.parquet", "w.sqlite", "--window-size", 6, "--stride", 7)
+    done = cli(*words)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "seekset: 6 of 20 letters (30.0 %) are in no window: the stride of 7 is larger than a window's content of 4 "
+        "letters beside bos and eos, and those after the last full window are left out\n"
+    )
+    assert cli(*words, "-q").stderr == ""
 
 
 def test_what_was_built_and_precomputed_is_valid(cli, built):

@@ -8,11 +8,14 @@ import click
 
 from seekset.cli.options import PATH, common_options, debug_option
 from seekset.cli.terminal import say, show_faults, show_json, show_table
+from seekset.limits import MOST_LETTERS
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
     from seekset.eden_build import SampleReport
     from seekset.eden_log import Coverage, LogFile
+
+_LETTERS = click.IntRange(1, MOST_LETTERS)
 
 # Places along a database that a picture shows.
 _PLACES = 400
@@ -52,6 +55,7 @@ class _Shares(click.ParamType):  # type: ignore[type-arg] # older versions of cl
 @click.option("--sample", help="One sample for all records; 'file' for one for each file. Ids tell it unless given.")
 @click.option("--parquet", type=PATH, help="Write the table of contigs (contig_id, length) that windows are made from.")
 @click.option("--splits", type=_Shares(), help="Shares of train, val and test: a table for each, beside --parquet.")
+@click.option("--replace", is_flag=True, help="Replace databases and tables that are there already.")
 @common_options()
 def build(
     files: tuple[str, ...],
@@ -59,6 +63,7 @@ def build(
     sample: str | None,
     parquet: str | None,
     splits: list[float] | None,
+    replace: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -67,16 +72,20 @@ def build(
     A record goes to the sample that its id names, as in BCR__ECT-SAMPLE__CONTIG. With --sample NAME all go into one
     database, whatever their ids; with --sample file those of each file go into one, and get ids that tell it.
 
-    Whether a contig is in train, val or test follows from its id alone.
+    Whether a contig is in train, val or test follows from its id alone; where shares add up to less than 1, the rest
+    is in none.
     """
-    from seekset.eden_build import build_sample_databases, write_contigs
+    from seekset.eden_build import build_sample_databases, find_tables, write_contigs
     from seekset.files import find_fastas
 
     if splits is not None and parquet is None:
         raise click.UsageError("--splits needs --parquet, beside which the tables of splits are written")
+    if parquet is not None:
+        find_tables(parquet, splits, replace=replace)
+    found = find_fastas(files)
     with progress_bar("building", quiet=quiet or as_json) as tell:
-        reports = list(build_sample_databases(find_fastas(files), output, sample=sample, progress=tell))
-    tables = [] if parquet is None else write_contigs(reports, parquet, splits)
+        reports = list(build_sample_databases(found, output, sample=sample, replace=replace, progress=tell))
+    tables = [] if parquet is None else write_contigs(reports, parquet, splits, replace=replace)
     facts = [_facts(report) for report in reports]
     if as_json:
         show_json({"samples": facts, "tables": [str(path) for path in tables]})
@@ -98,11 +107,13 @@ def _facts(report: SampleReport) -> dict[str, Any]:
 @command.command(name="precompute")
 @click.argument("parquet", type=PATH)
 @click.argument("database", type=PATH)
-@click.option("--window-size", type=click.IntRange(min=1), default=8192, show_default=True, help="Letters of a window.")
-@click.option("--stride", type=click.IntRange(min=1), default=7992, show_default=True, help="From start to start.")
+@click.option(
+    "--window-size", type=_LETTERS, default=8192, show_default=True, help="Tokens of a window, bos and eos too."
+)
+@click.option("--stride", type=_LETTERS, default=7992, show_default=True, help="Letters from start to start.")
 @click.option(
     "--window-min-length-threshold",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_LETTERS),
     default=0,
     show_default=True,
     help="Leave out windows with fewer letters.",
@@ -123,7 +134,9 @@ def precompute(
 ) -> None:
     """Write the window DATABASE of a table of contigs.
 
-    PARQUET lists them by id and length.
+    PARQUET lists them by id and length. A window database that is there already is replaced, any other file is not.
+
+    Of a window's tokens two are bos and eos: a larger stride than the rest leaves letters out, and is warned of.
     """
     from seekset.eden import precompute_window_database
 
