@@ -1,13 +1,15 @@
 """What is Ray's alone: which devices a cluster has, and workers that are lost with what they ran in."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from runs import assert_same, environment, events, expected, kill, vectors, wait_for, write_fasta
+from runs import assert_same, environment, events, expected, is_alive, kill, vectors, wait_for, write_fasta
 
 
 def parent(pid):
@@ -94,6 +96,29 @@ def test_a_worker_that_is_lost_with_its_actor_has_not_died(tmp_path):
     assert told["how"].startswith("was lost with its actor")
     assert events(out, "worker_given_up") == []
     assert events(out, "chunk_failed") == []
+
+
+def test_an_actor_that_does_not_answer_is_replaced(tmp_path):
+    """One that is stopped says nothing any more, of its worker's end neither."""
+    sequences = write_fasta(tmp_path / "a.fa", 120)
+    out = tmp_path / "out"
+    patience = {"most_deaths": 0, "batch_timeout": 3, "devices": "cpu,cpu", "backend": "ray"}
+    config = {"model": "odd_encoders:Sums", "model_args": {"seconds": 0.2}, "max_tokens": 150, **patience}
+    words = [sys.executable, "-c", RUN, "0", tmp_path / "a.fa", out, json.dumps(config)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as run:
+        wait_for(lambda: len({event["rank"] for event in events(out, "chunk_finished")}) == 2)
+        worker = {event["rank"]: event["pid"] for event in events(out, "worker_started")}[1]
+        actor = parent(worker)
+        os.kill(actor, signal.SIGSTOP)
+        said, _ = run.communicate(timeout=200)
+    assert run.returncode == 0
+    assert json.loads(said.splitlines()[-1]) == []
+    assert_same(vectors(out), expected(sequences))
+    [hung] = events(out, "worker_hung")
+    assert hung["rank"] == 1
+    assert events(out, "worker_died")[0]["how"] == "was hung and ended"
+    assert events(out, "chunk_failed") == []
+    wait_for(lambda: not (is_alive(worker) or is_alive(actor)))
 
 
 def test_a_worker_that_died_itself_has(tmp_path):

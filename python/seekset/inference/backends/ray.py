@@ -33,6 +33,8 @@ __all__ = ["RayCheck", "RayCrew", "cluster_devices", "connect"]
 _LISTEN = 0.2
 # How long Ray may take to find a place for an actor.
 _PLACING = 300.0
+# How long an actor may take to end its worker: it does so at once, unless it is stopped or cut off itself.
+_ENDING = 10.0
 # How long a cluster may take to answer at all.
 _KNOCKING = 10.0
 
@@ -111,6 +113,8 @@ class RayCrew:
         self._news: list[Event] = []
         # Those whose actor has answered: it is somewhere.
         self._placed: set[int] = set()
+        # By rank, until when its actor may take to end its worker.
+        self._ending: dict[int, float] = {}
 
     def __len__(self) -> int:
         return len(self._devices)
@@ -143,13 +147,28 @@ class RayCrew:
         """End a worker at once, with its actor if that has found no place yet."""
         if rank in self._placed:
             self._actors[rank].kill.remote()
+            self._ending.setdefault(rank, time.monotonic() + _ENDING)
         elif rank in self._actors:
-            self._ray.kill(self._actors.pop(rank), no_restart=True)
-            self._asked.pop(rank, None)
+            self._dismiss(rank)
             self._news.append(Died(rank, "found no place in the cluster", innocent=True))
+
+    def _dismiss(self, rank: int) -> None:
+        """End an actor, and with it its worker."""
+        self._ray.kill(self._actors.pop(rank), no_restart=True)
+        self._asked.pop(rank, None)
+        self._ending.pop(rank, None)
+        self._placed.discard(rank)
+
+    def _dismiss_silent(self) -> None:
+        """End actors that don't do what they were asked, and so would never say that their worker is gone."""
+        now = time.monotonic()
+        for rank in [rank for rank, end in self._ending.items() if now > end]:
+            self._dismiss(rank)
+            self._news.append(Died(rank, "was lost with its actor (which did not answer)", innocent=True, lost=True))
 
     def poll(self, seconds: float) -> list[Event]:
         """What workers have said."""
+        self._dismiss_silent()
         events, self._news = self._news, []
         ranks = {reference: rank for rank, reference in self._asked.items()}
         if not ranks:
@@ -176,6 +195,7 @@ class RayCrew:
             self._placed.add(rank)
         if any(isinstance(event, Died) for event in events):
             del self._asked[rank]
+            self._ending.pop(rank, None)
         else:
             self._asked[rank] = self._actors[rank].poll.remote(_LISTEN)
         return events
