@@ -192,8 +192,35 @@ def test_a_folder_that_is_a_file(proteins, tmp_path):
     ],
 )
 def test_an_unknown_device(proteins, tmp_path, devices, said):
-    told = refused(proteins[0], "-o", tmp_path / "out", "--devices", devices, CUDA_VISIBLE_DEVICES="")
+    words = (proteins[0], "-o", tmp_path / "made" / "out", "--devices", devices)
+    told = refused(*words, code=2, CUDA_VISIBLE_DEVICES="")
     assert said in told
+    assert not (tmp_path / "made").exists()
+
+
+def test_an_unknown_device_of_a_cluster_is_told_before_it_is_asked(proteins, tmp_path):
+    words = (proteins[0], "-o", tmp_path / "out", "--backend", "ray", "--devices", "cpu,bogus")
+    assert "device 'bogus': expected cpu, a number" in refused(*words, "--address", "127.0.0.1:1", code=2)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("missing.fa",),
+        ("{}", "--model", "no_such_module:Encoder"),
+        ("{}", "--model", "odd_encoders:Missing"),
+        ("{}", "--model", "no/such/folder"),
+        ("{}", "--model", "no_such_name"),
+    ],
+)
+def test_what_was_mistyped_leaves_no_folder(proteins, tmp_path, words):
+    files = [word.format(proteins[0]) for word in words]
+    refused(*files, "-o", tmp_path / "made" / "out", HF_HUB_OFFLINE="1")
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "mine").mkdir()
+    refused(*files, "-o", tmp_path / "mine", HF_HUB_OFFLINE="1")
+    assert (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +322,7 @@ def test_a_folder_of_another_project_with_a_manifest_is_left_alone(proteins, tmp
 def test_a_restart_that_cant_begin_removes_nothing(proteins, finished, words):
     before = (finished / "embeddings.h5").read_bytes()
     files = [word.format(proteins[0]) for word in words]
-    refused(*files, "-o", finished, "--restart", "-q")
+    refused(*files, "-o", finished, "--restart", "-q", code=2 if "--devices" in words else 1)
     assert (finished / "embeddings.h5").read_bytes() == before
     again = embed("-o", finished, "--resume", "-q")
     assert again.returncode == 0, again.stderr

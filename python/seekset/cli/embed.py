@@ -119,6 +119,7 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
     wrongly, 130 and 143 interrupted.
     """
     from seekset.cli.display import chosen_display
+    from seekset.errors import MismatchError
     from seekset.inference.request import Request
     from seekset.inference.run import embed
 
@@ -132,7 +133,10 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
         raise click.UsageError(
             f"-o {output}: it holds no run that --resume could go on with; give FASTA files to begin one"
         )
-    request = Request.of(files, output, _as_begun(output, options) if options["resume"] else options)
+    try:
+        request = Request.of(files, output, _as_begun(output, options) if options["resume"] else options)
+    except MismatchError as error:
+        raise click.UsageError(str(error)) from None
     summary = embed(request, chosen_display(quiet=quiet or as_json))
     if summary.leads:
         _tell(summary, output, as_json=as_json, quiet=quiet)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seekset.child import Child, end_with_parent, in_words
 from seekset.errors import SeeksetError
+from seekset.inference.encoders.protocol import UnknownModelError
 from seekset.inference.messages import classify
 from seekset.inference.pieces import Slice
 from seekset.inference.post import Post
@@ -59,14 +60,15 @@ class EncoderCheck:
         self._post: Post | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What the encoder wants; an ``EncoderError`` if it can't be loaded."""
+        """What the encoder wants; one that can't be loaded is an ``EncoderError``, none an ``UnknownModelError``."""
         log = self._log
         self._child = Child("seekset.inference.checking:check", environment=self._environment, log=log)
         self._post = Post(self._child.connection)
         how, found = self._asked((self._options, self._device), "loading it", self._patience)
         if how != "facts":
             self.close()
-            raise EncoderError(f"{self._options.model}: the encoder can't be loaded: {found}")
+            kind = UnknownModelError if how == "unknown" else EncoderError
+            raise kind(f"{self._options.model}: the encoder can't be loaded: {found}")
         return dict(found)
 
     def try_out(self, job: Job) -> None:
@@ -139,7 +141,8 @@ def check(connection: Pipe) -> None:
             post.send(("facts", manifest_facts(describe(encoder))))
         except Exception as error:  # noqa: BLE001 (loading may raise anything)
             traceback.print_exc()
-            post.send(("error", _told(error, options.model)))
+            how = "unknown" if isinstance(error, UnknownModelError) else "error"
+            post.send((how, _told(error, options.model)))
             return
         while True:
             job, sample = post.receive()

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from seekset.errors import MismatchError
 from seekset.limits import whole_number
 
-__all__ = ["Device", "find_gpus", "parse_devices"]
+__all__ = ["Device", "find_gpus", "named_devices", "parse_devices"]
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 # What libraries ask for how many threads to use.
@@ -66,8 +66,24 @@ def parse_devices(wanted: str | Sequence[str | int] | None, *, count: int | None
         if gpus and whole_number(count, "world_size") > len(gpus):
             raise MismatchError(f"{count} workers were asked for, but there are {len(gpus)} GPUs: {_listed(gpus)}")
         return gpus[:count] or [Device("cpu")] * whole_number(count, "world_size")
+    return _checked([_parsed(word) for word in _words(wanted)], wanted, count)
+
+
+def named_devices(wanted: str | Sequence[str | int], *, count: int | None = None) -> list[Device]:
+    """What words such as ``cpu,cpu``, ``cuda,cuda`` or ``0,1`` ask for where others decide which GPU that is.
+
+    >>> [device.name for device in named_devices("cpu,cuda,3")]
+    ['cpu', 'cuda', 'cuda']
+    """
+    return _checked([Device(_kind(word)) for word in _words(wanted)], wanted, count)
+
+
+def _words(wanted: str | Sequence[str | int]) -> list[str]:
     words = wanted.split(",") if isinstance(wanted, str) else list(map(str, wanted))
-    devices = [_parsed(word.strip()) for word in words if word.strip()]
+    return [word.strip() for word in words if word.strip()]
+
+
+def _checked(devices: list[Device], wanted: object, count: int | None) -> list[Device]:
     if not devices:
         raise MismatchError(f"expected devices such as 0,1 or cpu,cpu, found {wanted!r}")
     if count is not None and count != len(devices):
@@ -75,8 +91,21 @@ def parse_devices(wanted: str | Sequence[str | int] | None, *, count: int | None
     return devices
 
 
-def _parsed(word: str) -> Device:
+def _kind(word: str) -> Literal["cpu", "cuda"]:
     if word.lower() == "cpu":
+        return "cpu"
+    name = word.removeprefix("cuda:")
+    if word == "cuda" or name.isdigit() or name.startswith(("GPU-", "MIG-")):
+        return "cuda"
+    raise _unknown(word)
+
+
+def _unknown(word: str) -> MismatchError:
+    return MismatchError(f"device {word!r}: expected cpu, a number, cuda:NUMBER or the UUID of a GPU")
+
+
+def _parsed(word: str) -> Device:
+    if _kind(word) == "cpu":
         return Device("cpu")
     name = word.removeprefix("cuda:")
     there = find_gpus()
@@ -87,7 +116,7 @@ def _parsed(word: str) -> Device:
         return Device("cuda", there[int(name)])
     if name.startswith(("GPU-", "MIG-")):
         return Device("cuda", name)
-    raise MismatchError(f"device {word!r}: expected cpu, a number, cuda:NUMBER or the UUID of a GPU")
+    raise _unknown(word)
 
 
 def find_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from seekset.errors import MismatchError
@@ -12,7 +13,7 @@ from seekset.inference.job import Manifest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["claim_folder", "remove_run"]
+__all__ = ["claim_folder", "leave_folder", "remove_run"]
 
 # Everything that a run computes, by name; temporary names begin with a dot. Without its manifest it is no run any more,
 # so that goes first.
@@ -20,16 +21,20 @@ _RESULTS = ("manifest.json", "embeddings.h5", "failed.jsonl", "chunks", "plan.ar
 _BESIDE = frozenset({"events.jsonl", "logs", "run.lock"})
 
 
-def claim_folder(folder: Path, *, resume: bool, restart: bool) -> None:
-    """Make the folder of a run; one that holds a run, or others' files, is refused unless that is what is wanted.
+def claim_folder(folder: Path, *, resume: bool, restart: bool) -> Path | None:
+    """Make the folder of a run, and give the outermost one that was made; ``None`` if it was there.
+
+    One that holds a run, or others' files, is refused unless that is what is wanted.
 
     >>> from pathlib import Path
     >>> claim_folder(Path("out"), resume=False, restart=False)
+    PosixPath('out')
     >>> _ = Path("out/thesis.doc").write_text("mine")
     >>> claim_folder(Path("out"), resume=False, restart=False)
     Traceback (most recent call last):
     seekset.errors.MismatchError: out: expected an empty folder, found thesis.doc in it; give another folder
     """
+    made = next((one for one in reversed([folder, *folder.parents]) if not one.exists()), None)
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(13, "this folder can't be written to", str(folder))
@@ -46,13 +51,37 @@ def claim_folder(folder: Path, *, resume: bool, restart: bool) -> None:
         raise MismatchError(
             f"{folder}: it holds a run already: --resume goes on with it, --restart removes it and starts over"
         )
+    return made
+
+
+def leave_folder(folder: Path, made: Path) -> None:
+    """Remove a folder that was made for a run that came to nothing, up to the outermost one that was made.
+
+    What others have put there meanwhile stays.
+
+    >>> from pathlib import Path
+    >>> made = claim_folder(Path("results/monday"), resume=False, restart=False)
+    >>> leave_folder(Path("results/monday"), made)
+    >>> Path("results").exists()
+    False
+    """
+    for name in _BESIDE:
+        _remove(folder / name)
+    with suppress(OSError):
+        for one in (folder, *folder.parents):
+            one.rmdir()
+            if one == made:
+                return
 
 
 def remove_run(folder: Path) -> None:
     """Remove what a run has computed, and nothing else: its lock is held, its events and logs go on."""
     for name in _RESULTS:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(folder / name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from seekset.errors import MismatchError
+from seekset.inference.devices import named_devices, parse_devices
 from seekset.inference.job import EncoderOptions
 from seekset.inference.policy import Policy
 from seekset.limits import limit, whole_number
@@ -75,10 +76,22 @@ class Request:
             raise MismatchError(f"output_dtype must be float32 or float16, not {self.output_dtype!r}")
         if not isinstance(self.encoder.model, str) or not self.encoder.model:
             raise MismatchError(f"model must be kmer, a folder or name, or MODULE:NAME, not {self.encoder.model!r}")
+        self._check_devices()
         if self.resume and self.restart:
             raise MismatchError("a run is resumed or started over, not both")
         if not self.files and not self.resume:
             raise MismatchError("no FASTA file was given")
+
+    def _check_devices(self) -> None:
+        """Refuse devices that can't be had here, as far as that can be told before anything is started."""
+        if self.backend == "torchrun" and self.devices not in (None, "cpu", "cuda", ("cpu",), ("cuda",)):
+            raise MismatchError(
+                f"under torchrun, each rank has the GPU of its number: devices is cpu, or not given, not {self.devices}"
+            )
+        if self.backend == "ray" and self.devices is not None:
+            named_devices(self.devices, count=self.world_size)
+        if self.backend == "local" and (self.devices, self.world_size) != (None, None):
+            parse_devices(self.devices, count=self.world_size)
 
     @classmethod
     def of(

@@ -16,12 +16,14 @@ import numpy as np
 
 from seekset.errors import SeeksetError, StaleIndexError
 from seekset.extras import require
+from seekset.files import find_fastas
 from seekset.inference.aggregate import write_embeddings
 from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import parse_devices
+from seekset.inference.encoders.protocol import UnknownModelError
 from seekset.inference.events import Events, LogDisplay
-from seekset.inference.folder import claim_folder
+from seekset.inference.folder import claim_folder, leave_folder
 from seekset.inference.lock import FolderLock
 from seekset.inference.preparing import prepare
 from seekset.inference.publishing import published
@@ -139,10 +141,20 @@ def embed(
 
 @contextmanager
 def claimed(request: Request) -> Iterator[FolderLock]:
-    """The folder of a request, looked at and locked."""
-    claim_folder(request.folder, resume=request.resume, restart=request.restart)
+    """The folder of a request, looked at and locked.
+
+    Names of files and models that there are not were mistyped, most likely: no folder is made for such a request.
+    """
+    if request.files:
+        find_fastas(request.files)
+    made = claim_folder(request.folder, resume=request.resume, restart=request.restart)
     with FolderLock(request.folder) as lock:
-        yield lock
+        try:
+            yield lock
+        except UnknownModelError:
+            if made is not None:
+                leave_folder(request.folder, made)
+            raise
 
 
 def _devices(request: Request) -> list[Device]:

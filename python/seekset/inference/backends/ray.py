@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import MismatchError, SeeksetError
+from seekset.errors import SeeksetError
 from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck, EncoderError
-from seekset.inference.devices import Device
+from seekset.inference.devices import Device, named_devices
 from seekset.inference.messages import Died
 
 if TYPE_CHECKING:
@@ -87,11 +87,7 @@ def cluster_devices(wanted: str | tuple[str, ...] | None, count: int | None, add
     if wanted is None:
         gpus = int(connect(address).cluster_resources().get("GPU", 0))
         return [Device("cuda" if gpus else "cpu")] * (count or gpus or 1)
-    words = [word.strip() for word in (wanted.split(",") if isinstance(wanted, str) else wanted)]
-    devices = [Device("cpu" if word == "cpu" else "cuda") for word in words if word]
-    if not devices or (count is not None and count != len(devices)):
-        raise MismatchError(f"expected devices such as cpu,cpu or cuda,cuda, one for each worker, found {wanted!r}")
-    return devices
+    return named_devices(wanted, count=count)
 
 
 class RayCrew:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import MismatchError, SeeksetError
+from seekset.errors import SeeksetError
 from seekset.extras import require
 from seekset.inference.backends.local import threads_each
 from seekset.inference.checking import EncoderCheck
@@ -73,11 +73,6 @@ class _Rank:
 
     def device(self, request: Request) -> Device:
         """The device of this rank: its own GPU where there are some, unless the processor is asked for."""
-        if request.devices not in (None, "cpu", "cuda", ("cpu",), ("cuda",)):
-            raise MismatchError(
-                "under torchrun, each rank has the GPU of its number: devices is cpu, or not given, "
-                f"not {request.devices}"
-            )
         gpus = [] if request.devices is not None and "cpu" in request.devices else find_gpus()
         return Device("cuda", gpus[self.local % len(gpus)]) if gpus else Device("cpu")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seekset.errors import MismatchError, SeeksetError
+from seekset.inference.encoders.protocol import UnknownModelError
 
 __all__ = ["imported", "made", "parsed"]
 
@@ -29,12 +30,15 @@ def imported(spec: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise MismatchError(f"{spec}: {module_name!r} can't be imported: {_cause(error)}") from error
+        # What the module itself wants to import and is not there is another matter.
+        absent = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
+        kind = UnknownModelError if absent else MismatchError
+        raise kind(f"{spec}: {module_name!r} can't be imported: {_cause(error)}") from error
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise MismatchError(f"{spec}: {module_name!r} has no {name!r}") from None
+            raise UnknownModelError(f"{spec}: {module_name!r} has no {name!r}") from None
     if not callable(found):
         raise MismatchError(f"{spec} is {type(found).__name__}, and no class or function")
     return found  # type: ignore[no-any-return]

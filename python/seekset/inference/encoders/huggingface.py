@@ -7,6 +7,7 @@ from typing import Any
 
 from seekset.errors import MismatchError, SeeksetError
 from seekset.extras import require
+from seekset.inference.encoders.protocol import UnknownModelError
 from seekset.inference.encoders.vocabulary import table_of
 from seekset.inference.encoders.weights import digest_of
 
@@ -170,7 +171,9 @@ class HuggingFaceEncoder:
             if options.get("use_safetensors") and "safetensors" in str(error):
                 hint = " (weights in other formats are loaded if unsafe_weights is asked for)"
             message = f"{self._name}: the {part} can't be loaded: {type(error).__name__}: {lines[0]}{hint}"
-            raise SeeksetError(message) from error
+            # Of a name that the hub doesn't know, or can't be asked about, nothing is there, not even the first part.
+            absent = part == "tokenizer" and isinstance(error, OSError) and isinstance(self._source, str)
+            raise (UnknownModelError if absent else SeeksetError)(message) from error
 
     def _check_weights(self, model: Any, told: dict[str, Any]) -> None:
         """Weights that are not there, or don't fit, would be drawn at random, anew in every worker."""
@@ -205,9 +208,9 @@ def _source(model: str) -> Path | str:
     if path.is_dir():
         return path
     if path.exists():
-        raise SeeksetError(f"{model} is a file; a model is a folder with its configuration, weights and tokenizer")
+        raise UnknownModelError(f"{model} is a file; a model is a folder with its configuration, weights and tokenizer")
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or not model:
-        raise SeeksetError(f"{model}: there is no such folder")
+        raise UnknownModelError(f"{model}: there is no such folder")
     return model
 
 

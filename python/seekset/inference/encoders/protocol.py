@@ -11,7 +11,11 @@ from seekset.errors import MismatchError
 from seekset.limits import limit
 from seekset.tokens import TokenTable, as_table
 
-__all__ = ["Encoder", "EncoderFacts", "describe"]
+__all__ = ["Encoder", "EncoderFacts", "UnknownModelError", "describe"]
+
+
+class UnknownModelError(MismatchError):
+    """There is no model of this name, or none that can be had from here."""
 
 
 class Encoder(Protocol):
