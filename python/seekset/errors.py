@@ -80,3 +80,15 @@ class UnknownIdError(SeeksetError, KeyError):
 
 class SeeksetWarning(UserWarning):
     """Something works, but not as well as it could."""
+
+
+def in_one_line(error: BaseException | str) -> str:
+    """What an error says to people, without its type.
+
+    >>> in_one_line(FileNotFoundError(2, "No such file or directory", "a.fa"))
+    'a.fa: No such file or directory'
+    """
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return " ".join(text.split("\n")) if "\n" in text else text

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import shutil
+import signal
 import time
 
 import h5py
@@ -404,6 +406,112 @@ def test_status_before_the_manifest_is_there(proteins, tmp_path):
         assert status(out).stdout == "preparing: files are indexed and the encoder is loaded\n"
         assert json.loads(status(out, "--json").stdout)["state"] == "preparing"
     assert "there is no manifest.json" in status(out).stderr
+
+
+def report(folder):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "seekset", "report", str(folder), "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+
+
+@pytest.mark.parametrize(
+    "content, words, said",
+    [
+        (b">a\nMK\n", ("--model", "odd_encoders:Unloadable"), "can't be loaded: the encoder can't be made: Runt"),
+        (b">a\nMK\n", ("--model", "odd_encoders:Dying"), "failed in a first trial: its process was ended by SIGKILL"),
+        (b"", SUMS, "there are no sequences"),
+    ],
+)
+def test_a_run_that_could_not_begin_says_why(tmp_path, content, words, said):
+    (tmp_path / "a.fa").write_bytes(content)
+    out = tmp_path / "out"
+    assert said in refused(tmp_path / "a.fa", "-o", out, *words, SEEKSET_DYING="yes")
+    told = json.loads(status(out, "--json").stdout)["state"]
+    assert told.startswith("ended (while preparing: ")
+    assert said in told
+    assert (report(out)["state"], status(out).stdout, status(out, "--watch").stdout) == (told, f"{told}\n", f"{told}\n")
+    assert [moment["kind"] for moment in report(out)["moments"]] == ["not begun"]
+    # The folder is as good as a new one.
+    (tmp_path / "a.fa").write_bytes(b">a\nMK\n")
+    assert embed(tmp_path / "a.fa", "-o", out, *SUMS).returncode == 0
+    assert status(out).stdout.startswith("ended (complete): 1 of 1 sequences")
+
+
+@pytest.mark.parametrize("number, said", [(signal.SIGKILL, "killed"), (signal.SIGTERM, "SIGTERM was received")])
+def test_a_run_that_was_ended_while_it_prepared_says_so(proteins, tmp_path, number, said):
+    from runs import begin, wait_for
+
+    out = tmp_path / "out"
+    run = begin(proteins[0], "-o", out, "--model", "odd_encoders:SlowToLoad", "-q")
+    wait_for((out / "logs" / "check.log").exists)
+    assert status(out).stdout.startswith("preparing: ")
+    run.send_signal(number)
+    run.communicate()
+    told = f"ended (while preparing: {said})"
+    assert (status(out).stdout, report(out)["state"]) == (f"{told}\n", told)
+
+
+def test_a_later_run_that_could_not_begin_does_not_hide_the_one_before(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "out")
+    refused("-o", out, "--resume", "--max-tokens", 7)
+    found = status(out)
+    assert found.stdout.startswith("ended (complete): 300 of 300 sequences, ")
+    assert "a later run ended while preparing: " in found.stderr
+    assert report(out)["done"] == 300
+    # Once its results were removed, it is no more.
+    words = ("-o", out, "--restart", "--model", "odd_encoders:Dying")
+    refused(json.loads((out / "manifest.json").read_text())["files"][0], *words, SEEKSET_DYING="yes")
+    assert status(out).stdout.startswith("ended (while preparing: odd_encoders:Dying")
+    assert report(out)["done"] == 0
+
+
+def test_speeds_are_those_of_the_last_run_that_had_workers(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "out")
+    names = ("sequences_per_second", "tokens_per_second", "seconds", "workers", "done")
+    before = json.loads(status(out, "--json").stdout)
+    assert before["sequences_per_second"] * before["seconds"] == pytest.approx(300)
+    assert embed("-o", out, "--resume", "-q").returncode == 0
+    after = json.loads(status(out, "--json").stdout)
+    assert [after[name] for name in names] == [before[name] for name in names]
+    told = report(out)
+    assert [told["sequences_per_second"], told["speeds_over"]] == [after["sequences_per_second"], after["seconds"]]
+    assert [worker["sequences"] for worker in told["workers"]] == [300]
+
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (lambda lines: lines[:0], "expected the end of a run, found none; embeddings.h5 says that all is done"),
+        (lambda lines: [line[:-2] for line in lines], "are passed over: {}; the first is line 1"),
+        (lambda lines: [lines[0], lines[1][:-9], *lines[2:]], "are passed over: 1; the first is line 2"),
+        (lambda lines: [*lines[:-1], lines[-1][:30]], "embeddings.h5 says that all is done"),
+    ],
+)
+def test_a_finished_run_whose_events_are_damaged_has_finished(finished, tmp_path, damage, said):
+    out = shutil.copytree(finished, tmp_path / "out")
+    lines = (finished / "events.jsonl").read_text().splitlines()
+    (out / "events.jsonl").write_text("\n".join(damage(lines)))
+    found = status(out)
+    assert found.stdout.startswith("ended (complete): 300 of 300 sequences")
+    assert said.format(len(lines)) in found.stderr
+    told = report(out)
+    assert (told["state"], told["done"], told["failed"]) == ("ended (complete)", 300, 0)
+    # What goes on there is told again, whatever the last line was.
+    assert embed("-o", out, "--resume", "-q").returncode == 0
+    assert status(out).stdout.startswith("ended (complete): 300 of 300 sequences")
+    assert [event["event"] for event in events(out)][-3:] == ["run_preparing", "run_started", "run_ended"]
+
+
+def test_an_unfinished_run_whose_events_are_lost_is_not_called_finished(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "out")
+    (out / "events.jsonl").unlink()
+    (out / "embeddings.h5").unlink()
+    found = status(out)
+    assert found.stdout == "ended (unknown)\n"
+    assert "--resume goes on with what is there" in found.stderr
+    assert report(out)["state"] == "ended (unknown)"
 
 
 def test_a_result_that_cant_be_written_is_told_by_status(tmp_path):

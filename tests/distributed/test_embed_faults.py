@@ -372,7 +372,7 @@ def test_events_are_lines_of_json_with_a_time(proteins, tmp_path):
     assert embed(proteins[0], "-o", out, *SLOW[:2], "-q").returncode == 0
     lines = (out / "events.jsonl").read_text().splitlines()
     told = [json.loads(line) for line in lines]
-    assert told[0]["event"] == "run_started"
+    assert [event["event"] for event in told[:2]] == ["run_preparing", "run_started"]
     assert told[-1]["event"] == "run_ended"
     started = next(event for event in told if event["event"] == "worker_started")
     assert set(started) == {"time", "event", "rank", "device", "pid"}

@@ -398,7 +398,8 @@ def test_torn_and_damaged_events_are_passed_over_and_counted(tmp_path):
     assert [moment.text for moment in figures.moments] == ["worker 0 ?"]
     texts = "".join(Page(page_of(figures)).texts)
     assert "events.jsonl: lines that are no events, and are passed over: 4" in texts
-    assert "There is no manifest.json yet" in texts
+    assert "the first is line 5" in texts
+    assert "there is no manifest.json any more" in texts
 
 
 def test_speed_is_spread_from_the_start_of_a_part_to_its_end(tmp_path):

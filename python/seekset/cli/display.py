@@ -53,21 +53,18 @@ def progress_line(tally: Tally, now: float) -> str:
     >>> progress_line(Tally(sequences=100, tokens=1000, done=40, done_tokens=500), 0.0)
     '40 of 100 sequences'
     """
+    from seekset.report.numbers import duration
+
     parts = [f"{tally.done} of {tally.sequences} sequences"]
     # What was done before this run says nothing of its speed.
     if speed := tally.sequences_per_second(now):
-        parts += [amount(speed, "sequences/s"), amount(tally.tokens_per_second(now), "tokens/s")]
+        taken = f"{amount(tally.tokens_per_second(now), 'tokens/s')} over {duration(tally.seconds(now))}"
+        parts += [amount(speed, "sequences/s"), taken]
     if tally.failed:
         parts.append(f"{tally.failed} failed")
     if (left := tally.remaining(now)) is not None and tally.done < tally.sequences:
-        parts.append(f"{_duration(left)} left")
+        parts.append(f"{duration(left)} left")
     return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"
 
 
 class LineDisplay:
@@ -114,11 +111,14 @@ class LiveDisplay:
         """Take note of an event."""
         from rich.markup import escape
 
+        self._tally.add(event)
+        text = shown(event)
         # Not before there is something to show: whoever fails at the start leaves the terminal as it was.
         if not self._live.is_started:
+            if self._tally.started is None and text is None:
+                return
             self._live.start()
-        self._tally.add(event)
-        if (text := shown(event)) is not None:
+        if text is not None:
             # Ids and reasons are data: whatever they hold, they are shown as they are.
             self._console.print(escape(text), highlight=False)
 
@@ -130,9 +130,10 @@ class LiveDisplay:
 def worker_rows(tally: Tally, now: float) -> list[list[object]]:
     """A row for each worker, as tables of people and of machines have it."""
     rows: list[list[object]] = []
-    for rank in sorted(tally.workers):
-        worker = tally.workers[rank]
-        seconds = max((tally.ended or now) - worker.started, 1e-9)
+    workers, ended = tally.computed
+    for rank in sorted(workers):
+        worker = workers[rank]
+        seconds = max((ended or now) - worker.started, 1e-9)
         speed = [round(worker.sequences / seconds, 1), round(worker.tokens / seconds)]
         rows.append([rank, worker.device, worker.pid or "", worker.state, worker.sequences, *speed, worker.restarts])
     return rows

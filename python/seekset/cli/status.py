@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import show_json, show_table
+from seekset.cli.terminal import say, show_json, show_table
 
 if TYPE_CHECKING:
+    from seekset.inference.history import History
     from seekset.inference.tally import Tally
 
 # How often a run is looked at, and how often a line says how far it is where nothing can be drawn.
@@ -30,51 +31,47 @@ def command(folder: str, watch: bool, as_json: bool, quiet: bool) -> None:
     is told from one that runs.
     """
     path = Path(folder)
-    tally = _tallied(path)
+    history = _looked_up(path)
     if watch and not as_json and not quiet and sys.stdout.isatty():
         _draw(path)
         return
-    while watch and not _is_over(tally):
-        _tell(tally, as_json=as_json, quiet=quiet, shortly=True)
-        tally = _next(path, tally)
-    _tell(tally, as_json=as_json, quiet=quiet, shortly=False)
+    while watch and not history.tally.is_over:
+        _tell(history, as_json=as_json, quiet=quiet, shortly=True)
+        history = _next(path, history)
+    _tell(history, as_json=as_json, quiet=quiet, shortly=False)
 
 
-def _is_over(tally: Tally) -> bool:
-    return tally.ended is not None or tally.state == "not started"
-
-
-def _next(folder: Path, tally: Tally) -> Tally:
-    """The tally some seconds later; at once if the run is in another state by then."""
+def _next(folder: Path, history: History) -> History:
+    """The history some seconds later; at once if the run is in another state by then."""
     until = time.monotonic() + _LINES
-    found = tally
-    while time.monotonic() < until and found.state == tally.state:
+    found = history
+    while time.monotonic() < until and found.tally.state == history.tally.state:
         time.sleep(_REFRESH)
-        found = _tallied(folder)
+        found = _looked_up(folder)
     return found
 
 
-def _tell(tally: Tally, *, as_json: bool, quiet: bool, shortly: bool) -> None:
-    now = time.time()
+def _tell(history: History, *, as_json: bool, quiet: bool, shortly: bool) -> None:
+    tally, now = history.tally, time.time()
     if as_json:
-        show_json(_facts(tally, now))
+        show_json({**_facts(tally, now), "remarks": history.remarks})
     elif not quiet:
         click.echo(_line(tally, now))
         if not shortly:
             _show_workers(tally, now)
+            for remark in history.remarks:
+                say(remark)
 
 
-def _tallied(folder: Path) -> Tally:
-    from seekset.inference.events import read_events
+def _looked_up(folder: Path) -> History:
+    from seekset.inference.history import History
     from seekset.inference.job import Job
-    from seekset.inference.lock import holder
-    from seekset.inference.tally import Tally
 
-    held = holder(folder)
-    # Before there is a manifest, files are indexed and the encoder is loaded, which may take its time.
-    if held is None:
+    history = History.of(folder)
+    # Before there is a manifest, files are indexed and the encoder is loaded, which may take its time, or fail.
+    if not (history.held or history.events):
         Job.open(folder)
-    return Tally.of(read_events(folder / "events.jsonl"), held)
+    return history
 
 
 def _facts(tally: Tally, now: float) -> dict[str, Any]:
@@ -88,6 +85,7 @@ def _facts(tally: Tally, now: float) -> dict[str, Any]:
         "failed": tally.failed,
         "sequences_per_second": tally.sequences_per_second(now),
         "tokens_per_second": tally.tokens_per_second(now),
+        "seconds": tally.seconds(now),
         "seconds_left": tally.remaining(now),
         "workers": [dict(zip(names, row, strict=True)) for row in worker_rows(tally, now)],
     }
@@ -105,7 +103,8 @@ def _line(tally: Tally, now: float) -> str:
 
     if tally.preparing:
         return f"{tally.state}: files are indexed and the encoder is loaded"
-    return f"{tally.state}: {progress_line(tally, now)}"
+    # Without sequences, nothing was begun that could have come far.
+    return f"{tally.state}: {progress_line(tally, now)}" if tally.sequences else tally.state
 
 
 def _draw(folder: Path) -> None:
@@ -118,8 +117,9 @@ def _draw(folder: Path) -> None:
 
     with Live(console=Console(), refresh_per_second=2) as live:
         while True:
-            tally, now = _tallied(folder), time.time()
-            live.update(Group(Text(_line(tally, now)), tally_table(tally, now)))
-            if _is_over(tally):
+            history, now = _looked_up(folder), time.time()
+            tally = history.tally
+            live.update(Group(Text(_line(tally, now)), tally_table(tally, now), *map(Text, history.remarks)))
+            if tally.is_over:
                 return
             time.sleep(_REFRESH)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from seekset.errors import SeeksetWarning
+from seekset.errors import SeeksetWarning, in_one_line
 
 __all__ = ["Manners", "amount", "plain_warnings", "say", "show_error", "show_faults", "show_json", "show_table"]
 
@@ -31,10 +31,7 @@ def say(text: object) -> None:
 
 def show_error(error: BaseException | str) -> None:
     """Say in one line what is wrong."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror is not None:
-        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    say(" ".join(text.split("\n")) if "\n" in text else text)
+    say(in_one_line(error))
 
 
 def show_faults(faults: Sequence[Exception]) -> None:

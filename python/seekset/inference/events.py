@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Display", "Events", "LogDisplay", "read_events"]
+__all__ = ["Display", "Events", "LogDisplay", "numbered_events", "read_events"]
 
 _log = logging.getLogger("seekset")
 
@@ -37,8 +38,12 @@ class Events:
     """
 
     def __init__(self, path: Path, displays: list[Display] | None = None) -> None:
+        torn = _is_torn(path)
         self._file = path.open("a", encoding="utf-8")
         self._displays = displays or []
+        if torn:
+            # A line that a crash cut would take the first event of this run with it.
+            self._file.write("\n")
 
     def tell(self, event: str, **facts: Any) -> None:
         """Write an event and show it."""
@@ -71,16 +76,36 @@ class Events:
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """The events in a file; what is no event, such as a line that a crash cut, is passed over."""
+    return (event for _, event in numbered_events(path) if event is not None)
+
+
+def numbered_events(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The number of each line that is not empty, from 1 on, and the event in it; ``None`` if it is none."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and _is_whole(event):
-                yield event
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield number, _parsed(line)
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and _is_whole(event) else None
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends in the middle of a line."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            return size > 0 and file.read() != b"\n"
+    except FileNotFoundError:
+        return False
 
 
 # What those events must have that are counted, beside their kind and time.

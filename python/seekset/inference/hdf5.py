@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, MissingExtraError
 from seekset.extras import missing
 from seekset.inference.publishing import published, sweep
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["WINDOW_BYTES", "EmbeddingsFile", "import_h5py"]
+__all__ = ["WINDOW_BYTES", "EmbeddingsFile", "import_h5py", "read_attributes"]
 
 # What is gathered before it is written: the memory that an aggregation takes, whatever its size.
 WINDOW_BYTES = 32 << 20
@@ -38,6 +38,15 @@ def import_h5py() -> Any:
     except ImportError:
         raise missing("embeddings.h5", "h5py", "inference") from None
     return h5py
+
+
+def read_attributes(path: Path) -> dict[str, Any] | None:
+    """What a file of embeddings says of itself; ``None`` if it is none, or nobody here can read it."""
+    try:
+        with import_h5py().File(path) as file:
+            return dict(file.attrs)
+    except (OSError, MissingExtraError):
+        return None
 
 
 class _Disk:

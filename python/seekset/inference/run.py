@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seekset.errors import SeeksetError, StaleIndexError
+from seekset.errors import SeeksetError, StaleIndexError, in_one_line
 from seekset.extras import require
 from seekset.files import find_fastas
 from seekset.inference.aggregate import write_embeddings
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["RunIncompleteError", "Summary", "embed", "run_multi_gpu_inference"]
 
 OUTPUT = "embeddings.h5"
+# What an error says may be as long as it likes; what is told of it may not.
+_LONGEST = 1000
 
 
 class RunIncompleteError(SeeksetError):
@@ -128,15 +130,15 @@ def embed(
         from seekset.inference.backends.torchrun import embed_as_rank
 
         return embed_as_rank(request, displays)
-    with claimed(request) as lock, StopSignals() as signals:
-        devices = _devices(request)
-        with opened_events(request.folder, displays) as events:
+    with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
+        with preparing(events, signals):
+            devices = _devices(request)
             job = prepare(request, _check(request, devices[0]))
             survey = begin_run(job, events, lock)
-            with signals.gently():
-                ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
-                outcome = _supervised(request, job, survey, devices, events, ended)
-            return finish_run(request, job, outcome, events, signals.exit_code)
+        with signals.gently():
+            ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
+            outcome = _supervised(request, job, survey, devices, events, ended)
+        return finish_run(request, job, outcome, events, signals.exit_code)
 
 
 @contextmanager
@@ -155,6 +157,17 @@ def claimed(request: Request) -> Iterator[FolderLock]:
             if made is not None:
                 leave_folder(request.folder, made)
             raise
+
+
+@contextmanager
+def preparing(events: Events, signals: StopSignals) -> Iterator[None]:
+    """Tell that a run is prepared, and why that failed, if it does: there may be no manifest then that tells of it."""
+    events.tell("run_preparing", pid=os.getpid())
+    try:
+        yield
+    except BaseException as error:
+        events.tell("preparing_failed", reason=signals.reason or in_one_line(error)[:_LONGEST] or type(error).__name__)
+        raise
 
 
 def _devices(request: Request) -> list[Device]:

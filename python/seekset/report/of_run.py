@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seekset.errors import SeeksetError
-from seekset.inference.events import read_events
-from seekset.inference.job import Manifest
-from seekset.inference.lock import holder
-from seekset.inference.tally import Tally, WorkerTally
+from seekset.inference.history import History
 from seekset.report.charts import Mark, Tone, line_chart
 from seekset.report.numbers import brief, duration, octets
 from seekset.report.page import Cell, Markup, figure, note, section, table, tag, tiles
@@ -22,6 +18,9 @@ from seekset.report.time_line import Moment, RunSpan, TimeLine, WorkerSpeed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from seekset.inference.job import Manifest
+    from seekset.inference.tally import WorkerTally
 
 __all__ = ["RunFigures", "draw_run", "run_figures"]
 
@@ -40,7 +39,11 @@ class FailedSequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What is told of a run. Speeds are over ``edges``, seconds at work: the time between runs is left out."""
+    """What is told of a run.
+
+    ``sequences_per_second``, ``tokens_per_second`` and ``workers`` are those of the last run that had workers, over
+    ``speeds_over`` seconds. ``speeds`` are over ``edges``, seconds at work of all runs: the time between is left out.
+    """
 
     what: str
     state: str
@@ -51,6 +54,7 @@ class RunFigures:
     done_tokens: int
     sequences_per_second: float
     tokens_per_second: float
+    speeds_over: float
     seconds_left: float | None
     settings: dict[str, Any]
     files: tuple[str, ...]
@@ -71,33 +75,29 @@ class RunFigures:
 def run_figures(folder: Path, what: str, now: float | None = None) -> RunFigures:
     """The figures of the run in a folder, called ``what``; of one that is under way, up to now."""
     now = time.time() if now is None else now
-    path = folder / "events.jsonl"
-    # Counted first: a run that is under way writes more meanwhile.
-    lines = _lines(path)
-    events = list(read_events(path))
-    held = holder(folder)
-    tally = Tally.of(events, held)
+    history = History.of(folder)
+    events, tally, manifest = history.events, history.tally, history.manifest
     under_way = tally.started is not None and tally.ended is None
     line = TimeLine.of(events, until=now if under_way else None)
-    manifest, remarks = _manifest(folder)
     failures = list(_failures(folder, events, ended=tally.ended is not None))
-    done, failed = _totals(events, tally, failures)
     chunks = [size for one in (folder / "chunks").glob("*.safetensors") if (size := _size(one)) is not None]
     edges, speeds = line.speeds()
     return RunFigures(
         what=what,
         state=tally.state,
         sequences=tally.sequences,
-        done=done,
-        failed=failed,
+        done=tally.done,
+        # The end of a run looked at all results; until then, and where it was killed, they are counted.
+        failed=len(failures) if tally.outcome in ("", "killed") else tally.failed,
         tokens=tally.tokens,
         done_tokens=tally.done_tokens,
         sequences_per_second=tally.sequences_per_second(now),
         tokens_per_second=tally.tokens_per_second(now),
+        speeds_over=tally.seconds(now),
         seconds_left=tally.remaining(now),
         settings={} if manifest is None else _settings(manifest),
         files=() if manifest is None else tuple(manifest.files),
-        workers=tuple(tally.workers[rank] for rank in sorted(tally.workers)),
+        workers=tuple(worker for _, worker in sorted(tally.computed[0].items())),
         runs=tuple(line.runs),
         edges=edges,
         speeds=speeds,
@@ -107,8 +107,8 @@ def run_figures(folder: Path, what: str, now: float | None = None) -> RunFigures
         output_bytes=_size(folder / "embeddings.h5"),
         chunk_files=len(chunks),
         chunk_bytes=sum(chunks),
-        unreadable_events=max(0, lines - len(events)),
-        remarks=tuple(remarks),
+        unreadable_events=history.unreadable,
+        remarks=tuple(history.remarks),
     )
 
 
@@ -118,23 +118,6 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size if path.is_file() else None
     except FileNotFoundError:
         return None
-
-
-def _lines(path: Path) -> int:
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(1 for line in file if line.strip())
-
-
-def _manifest(folder: Path) -> tuple[Manifest | None, list[str]]:
-    """The manifest, or why there is none: what happened can be told without it."""
-    try:
-        return Manifest.load(folder), []
-    except FileNotFoundError:
-        return None, ["There is no manifest.json yet: files are being indexed, or the encoder is being loaded."]
-    except (SeeksetError, OSError) as error:
-        return None, [str(error)]
 
 
 def _settings(manifest: Manifest) -> dict[str, Any]:
@@ -174,18 +157,6 @@ def _of_last_run(events: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, A
     return events[starts[-1] :] if starts else ()
 
 
-def _totals(events: Sequence[Mapping[str, Any]], tally: Tally, failures: Sequence[FailedSequence]) -> tuple[int, int]:
-    """How many are done and failed: as the end of the run says, which looked at all results, or as counted."""
-    last = events[-1] if events else {}
-    if (
-        not tally.preparing
-        and last.get("event") == "run_ended"
-        and all(type(last.get(name)) is int for name in ("done", "failed"))
-    ):
-        return last["done"], last["failed"]
-    return tally.done, len(failures)
-
-
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
@@ -202,9 +173,6 @@ def draw_run(figures: RunFigures) -> list[Markup]:
 
 
 def _drawn_summary(figures: RunFigures) -> Markup:
-    remarks = list(figures.remarks)
-    if figures.unreadable_events:
-        remarks.append(f"events.jsonl: lines that are no events, and are passed over: {figures.unreadable_events:,}")
     left = figures.seconds_left
     return section(
         "At a glance",
@@ -217,13 +185,14 @@ def _drawn_summary(figures: RunFigures) -> Markup:
                 ("tokens", figures.tokens),
                 ("sequences/s", brief(figures.sequences_per_second)),
                 ("tokens/s", brief(figures.tokens_per_second)),
+                ("speeds over", duration(figures.speeds_over)),
                 ("time left", None if left is None else duration(left)),
-                ("time at work", duration(sum(run.ended - run.began for run in figures.runs))),
+                ("all runs took", duration(sum(run.ended - run.began for run in figures.runs))),
                 ("embeddings.h5", None if figures.output_bytes is None else octets(figures.output_bytes)),
                 ("chunk files", f"{figures.chunk_files:,}, {octets(figures.chunk_bytes)}"),
             ]
         ),
-        *(tag("p", remark, class_="warning") for remark in remarks),
+        *(tag("p", remark, class_="warning") for remark in figures.remarks),
     )
 
 
@@ -282,7 +251,7 @@ def _drawn_workers(figures: RunFigures) -> Markup:
         (one.rank, one.device, one.state, one.sequences, one.tokens, max(one.restarts, 0)) for one in figures.workers
     ]
     shown = table(heads, rows) if rows else note("There is no worker.")
-    return section("Workers of the last run", shown)
+    return section("Workers of the last run that had some", shown)
 
 
 def _drawn_failures(figures: RunFigures) -> Markup:

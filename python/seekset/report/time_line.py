@@ -98,9 +98,19 @@ class TimeLine:
         """``until`` is now if the last run is still under way."""
         line = cls()
         starts = [_first_of(events, place) for place, event in enumerate(events) if event["event"] == "run_started"]
+        line._add_refused(events[: starts[0]] if starts else events)
         for number, (start, end) in enumerate(pairwise([*starts, len(events)])):
-            line._add(events[start:end], number, until if end == len(events) else None)
+            cut = next((place for place in range(start, end) if events[place]["event"] == "run_preparing"), end)
+            line._add(events[start:cut], number, until if end == len(events) else None)
+            line._add_refused(events[cut:end])
         return line
+
+    def _add_refused(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Mark runs that ended before they had begun to compute."""
+        for event in events:
+            if event["event"] == "preparing_failed":
+                text = _said("a run ended while preparing: {reason}", event)
+                self.moments.append(Moment(self.seconds, event["time"], "not begun", text))
 
     def _add(self, events: Sequence[Mapping[str, Any]], number: int, until: float | None) -> None:
         begun = next(event for event in events if event["event"] == "run_started")

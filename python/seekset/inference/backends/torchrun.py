@@ -107,12 +107,13 @@ def embed_as_rank(request: Request, displays: Sequence[Display]) -> Summary:
 
 
 def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summary:
-    from seekset.inference.run import begin_run, claimed, finish_run, opened_events
+    from seekset.inference.run import begin_run, claimed, finish_run, opened_events, preparing
 
     try:
         with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
-            job = prepare(request, _check(request, place))
-            missing = begin_run(job, events, lock).missing(job.chunks)
+            with preparing(events, signals):
+                job = prepare(request, _check(request, place))
+                missing = begin_run(job, events, lock).missing(job.chunks)
             # The largest first, as the queue of a coordinator has them.
             missing.sort(key=job.pieces.tokens, reverse=True)
             place.say("spans", {"spans": missing})
