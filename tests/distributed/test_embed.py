@@ -514,6 +514,19 @@ def test_an_unfinished_run_whose_events_are_lost_is_not_called_finished(finished
     assert report(out)["state"] == "ended (unknown)"
 
 
+def test_whoever_goes_on_with_other_devices_is_told(tmp_path):
+    write_fasta(tmp_path / "a.fa", 20)
+    out = tmp_path / "out"
+    assert embed(tmp_path / "a.fa", "-o", out, *SUMS, "--devices", "cpu,cpu").returncode == 0
+    said = "goes on with --devices cpu, where the run before had cpu,cpu"
+    assert said not in embed("-o", out, "--resume").stderr, "nothing is left to compute"
+    for words, told in ((("--devices", "cpu,cpu"), False), ((), True), ((), False)):
+        next((out / "chunks").iterdir()).unlink()
+        run = embed("-o", out, "--resume", *words, CUDA_VISIBLE_DEVICES="")
+        assert run.returncode == 0, run.stderr
+        assert (said in run.stderr) == told, run.stderr
+
+
 def test_a_result_that_cant_be_written_is_told_by_status(tmp_path):
     write_fasta(tmp_path / "a.fa", 5)
     out = tmp_path / "out"

@@ -33,6 +33,7 @@ _NEWS = {
     "worker_given_up": "worker {rank} is given up: {reason}",
     "sequence_failed": "{sequence_id} is set aside: {reason}",
     "chunk_damaged": "{path} is damaged and is computed again: {reason}",
+    "devices_changed": "goes on with --devices {devices}, where the run before had {before}",
     "run_stopping": "stopping: {reason}",
 }
 

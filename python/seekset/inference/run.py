@@ -22,7 +22,7 @@ from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck
 from seekset.inference.devices import parse_devices
 from seekset.inference.encoders.protocol import UnknownModelError
-from seekset.inference.events import Events, LogDisplay
+from seekset.inference.events import Events, LogDisplay, read_events
 from seekset.inference.folder import claim_folder, leave_folder
 from seekset.inference.lock import FolderLock
 from seekset.inference.preparing import prepare
@@ -134,7 +134,7 @@ def embed(
         with preparing(events, signals):
             devices = _devices(request)
             job = prepare(request, _check(request, devices[0]))
-            survey = begin_run(job, events, lock)
+            survey = begin_run(request, job, events, lock, [device.name for device in devices])
         with signals.gently():
             ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
             outcome = _supervised(request, job, survey, devices, events, ended)
@@ -193,18 +193,28 @@ def _check(request: Request, device: Device) -> Check:
     return EncoderCheck(request.encoder, device.inside, device.environment(threads_each(1)), log, *patience)
 
 
-def begin_run(job: Job, events: Events, lock: FolderLock) -> Survey:
+def begin_run(request: Request, job: Job, events: Events, lock: FolderLock, devices: Sequence[str]) -> Survey:
     """Look at what is there already, and say so; what writers of earlier runs left half written goes."""
     survey = job.store.survey(begun=lock.since)
     for path, reason in survey.damaged:
         events.tell("chunk_damaged", path=path.name, reason=reason)
     done = int(survey.done(len(job.pieces)).sum())
-    left = sum(job.pieces.tokens(span) for span in survey.missing(job.chunks))
+    missing = survey.missing(job.chunks)
     total = job.plan.total_tokens
-    events.tell(
-        "run_started", pid=os.getpid(), sequences=len(job.pieces), tokens=total, done=done, done_tokens=total - left
-    )
+    counts = {"done": done, "done_tokens": total - sum(map(job.pieces.tokens, missing))}
+    used, before = ",".join(devices) if missing else "", _devices_before(request)
+    events.tell("run_started", pid=os.getpid(), sequences=len(job.pieces), tokens=total, **counts, devices=used)
+    if used and before and used != before:
+        events.tell("devices_changed", devices=used, before=before)
     return survey
+
+
+def _devices_before(request: Request) -> str:
+    """The devices of the run that is gone on with, as far as its events tell."""
+    if not request.resume:
+        return ""
+    told = (event.get("devices") for event in read_events(request.folder / "events.jsonl"))
+    return next((str(devices) for devices in reversed(list(told)) if devices), "")
 
 
 def _supervised(

@@ -196,7 +196,7 @@ def _drawn_summary(figures: RunFigures) -> Markup:
     )
 
 
-_TONES: dict[str, Tone] = {"restart": "good", "resumed": "plain", "stop": "plain"}
+_TONES: dict[str, Tone] = {"restart": "good", "resumed": "plain", "devices": "plain", "stop": "plain"}
 _UNITS = ((2 * 3600, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 
 

@@ -79,6 +79,7 @@ _NEWS = {
     "worker_given_up": ("given up", "worker {rank} is given up: {reason}"),
     "worker_raised": ("error", "worker {rank}: {reason}"),
     "chunk_damaged": ("damage", "{path} is damaged and is computed again: {reason}"),
+    "devices_changed": ("devices", "goes on with --devices {devices}, where the run before had {before}"),
     "run_stopping": ("stop", "stopping: {reason}"),
 }
 

@@ -113,7 +113,8 @@ def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summar
         with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
             with preparing(events, signals):
                 job = prepare(request, _check(request, place))
-                missing = begin_run(job, events, lock).missing(job.chunks)
+                devices = [place.device(request).kind] * place.size
+                missing = begin_run(request, job, events, lock, devices).missing(job.chunks)
             # The largest first, as the queue of a coordinator has them.
             missing.sort(key=job.pieces.tokens, reverse=True)
             place.say("spans", {"spans": missing})
