@@ -44,8 +44,11 @@ class Local:
 class Ray(Local):
     """A real cluster, of this machine alone."""
 
+    def __init__(self, address=None):
+        self.address = [] if address is None else ["--address", address]
+
     def command(self, workers, *words):
-        return [*super().command(workers, *words), "--backend", "ray"]
+        return [*super().command(workers, *words), "--backend", "ray", *self.address]
 
 
 class Torchrun:
@@ -60,17 +63,33 @@ class Torchrun:
 
 @pytest.fixture(params=[Local, Ray, Torchrun], ids=lambda kind: kind.__name__.lower())
 def backend(request):
-    return request.param()
+    return Ray(request.getfixturevalue("cluster")) if request.param is Ray else request.param()
+
+
+# Clusters that `ray.init` starts ask whoever joins them for a token, unless told otherwise.
+RAY = {"RAY_DISABLE_IMPORT_WARNING": "1", "RAY_AUTH_MODE": "disabled"}
+
+CLUSTER = """
+import sys
+import ray
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+print(ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a cluster that all tests here share: one takes longer to start than a test to run."""
+    words = [sys.executable, "-c", CLUSTER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=environment(**RAY), **pipes) as process:
+        yield process.stdout.readline().strip()
+        process.stdin.close()
 
 
 def begun(words):
-    return subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(RAY_DISABLE_IMPORT_WARNING="1"),
-    )
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**RAY))
 
 
 def ended(run, seconds=180):
@@ -144,6 +163,8 @@ def test_sigterm_saves_what_is_done(backend, proteins, tmp_path):
 
 
 def test_a_model_that_cant_be_loaded_is_told(backend, proteins, tmp_path):
+    if isinstance(backend, Ray):
+        backend = Ray()  # without an address, a cluster of its own
     words = ("--model", "odd_encoders:Unloadable", "-q")
     code, _, told = ended(begun(backend.command(2, proteins[0], "-o", tmp_path / "out", *words)))
     assert code != 0
