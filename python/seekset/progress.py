@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from seekset.visible import visible
+
 __all__ = ["progress_bar"]
 
 
@@ -18,9 +20,9 @@ def progress_bar(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], No
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=None)
+        task = progress.add_task(visible(label), total=None)
 
         def tell(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)

@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import numpy as np
@@ -315,6 +316,79 @@ def test_whoever_watches_is_told_when_the_run_gets_on(run, tmp_path):
     assert [json.loads(line)["state"] for line in (first, *rest.splitlines())] == ["preparing", "ended (complete)"]
 
 
+# --- what can't be seen -----------------------------------------------------------------------------------------------
+
+
+# Clears the screen, rings, turns text around, and ends a line and a column.
+ODD, SPELLED = "a\x1b[2J\x07\u202eb", r"a\x1b[2J\x07\u202eb"
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """A FASTA file with an odd name and an odd id."""
+    path = tmp_path / f"{ODD}\t\n.fa"
+    path.write_text(f">{ODD} odd\nMKV\n")
+    return path.name
+
+
+def test_what_is_asked_for_is_exact_in_a_pipe_and_spelled_out_on_a_terminal(on_terminal, run, odd, tmp_path):
+    assert run("get", odd, ODD).stdout == f">{ODD}\nMKV\n"
+    assert on_terminal("get", odd, ODD) == f">{SPELLED}\r\nMKV\r\n"
+    assert run("faidx", odd).stdout == f"{odd}.fai\n"
+    assert on_terminal("faidx", odd).endswith(rf"{SPELLED}\t\n.fa.fai" + "\r\n")
+
+
+def test_a_name_that_is_no_text_is_told_as_its_bytes_in_a_pipe(run, tmp_path):
+    (tmp_path / os.fsdecode(b"\xff.fa")).write_bytes(PROTEINS)
+    command = [sys.executable, "-m", "seekset", "faidx", b"\xff.fa"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout == b"\xff.fa.fai\n"
+    assert run("stats", os.fsdecode(b"\xff.fa")).stdout.splitlines()[1].startswith("\\udcff.fa\t2\t")
+
+
+def test_tables_spell_out_what_can_not_be_seen(on_terminal, run, odd):
+    head, row = run("stats", odd).stdout.splitlines()
+    assert row.split("\t")[0] == rf"{SPELLED}\t\n.fa"
+    assert len(row.split("\t")) == len(head.split("\t"))
+    shown = on_terminal("stats", odd)
+    assert "\x1b[2J" not in shown
+    assert "\x07" not in shown
+    assert r"a\x1b" in shown  # the rest may be in the next line of its column
+    assert json.loads(run("stats", "--json", odd).stdout)["file"] == odd
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_errors_spell_out_what_can_not_be_seen(run, odd, debug):
+    for words in (("get", odd, "other"), ("get", f"{ODD}.none", "a"), (f"{ODD}",), ("stats", f"--{ODD}")):
+        done = run(*words, *debug)
+        assert r"\x1b[2J" in done.stderr
+        assert not set("\x1b\x07\u202e") & set(done.stderr)
+
+
+def test_news_of_a_run_spell_out_what_can_not_be_seen(tmp_path):
+    program = """
+import sys
+from pathlib import Path
+from seekset.cli.display import LiveDisplay
+from seekset.progress import progress_bar
+
+display = LiveDisplay()
+display.tell({"event": "sequence_failed", "time": 0.0, "sequence_id": sys.argv[1], "reason": "two\\nlines"})
+display.close()
+with progress_bar(f"[red]{sys.argv[1]}", quiet=False) as tell:
+    tell(1, 2)
+"""
+    ours, its = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen([sys.executable, "-c", program, ODD], stdout=its, stderr=its, env=environment):
+        os.close(its)
+        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    assert f"{SPELLED} is set aside: two lines" in shown
+    assert f"[red]{SPELLED}" in shown
+    assert "\x1b[2J" not in shown
+    assert "\x07" not in shown
+
+
 # --- how commands end -------------------------------------------------------------------------------------------------
 
 
@@ -433,6 +507,17 @@ def test_output_that_nobody_reads_is_told_by_the_exit_code(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, stdout=its, stderr=subprocess.PIPE, timeout=300, check=False)
     os.close(its)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("words, code", [(("stats", "--jsn"), 2), ((), 2), (("xyz",), 2), (("get", "no.fa", "a"), 1)])
+def test_an_error_that_nobody_can_be_told_of_has_its_code(tmp_path, words, code):
+    ours, its = os.pipe()
+    os.close(ours)
+    with Path("/dev/full").open("w") as full:
+        for nowhere in (its, full):
+            command = [sys.executable, "-m", "seekset", *words]
+            assert subprocess.run(command, cwd=tmp_path, stderr=nowhere, timeout=300, check=False).returncode == code
+    os.close(its)
 
 
 def test_a_full_disk_is_told_in_one_line(shell):

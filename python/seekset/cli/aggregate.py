@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import show_json
+from seekset.cli.terminal import show_data, show_json
 from seekset.progress import progress_bar
 
 
@@ -45,4 +45,4 @@ def command(
     if as_json:
         show_json({"output": written, "bytes": written.stat().st_size, "order": order})
     elif not quiet:
-        click.echo(str(written))
+        show_data(written)

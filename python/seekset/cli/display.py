@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seekset.cli.terminal import amount, say
 from seekset.inference.tally import Tally
+from seekset.visible import one_line, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -120,8 +121,8 @@ class LiveDisplay:
                 return
             self._live.start()
         if text is not None:
-            # Ids and reasons are data: whatever they hold, they are shown as they are.
-            self._console.print(escape(text), highlight=False)
+            # Ids and reasons are data: what they hold is no markup, and does nothing to the terminal.
+            self._console.print(escape(one_line(text)), highlight=False)
 
     def close(self) -> None:
         """Leave the last picture standing."""
@@ -155,7 +156,7 @@ def tally_table(tally: Tally, now: float) -> Table:
     for row in worker_rows(tally, now):
         table.add_row(
             *(
-                f"{cell:,}" if isinstance(cell, (int, float)) and cell is not row[2] else escape(str(cell))
+                f"{cell:,}" if isinstance(cell, (int, float)) and cell is not row[2] else escape(visible(str(cell)))
                 for cell in row
             )
         )

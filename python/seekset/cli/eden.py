@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.options import PATH, common_options, debug_option
-from seekset.cli.terminal import say, show_faults, show_json, show_table
+from seekset.cli.terminal import say, show_faults, show_json, show_line, show_table
 from seekset.limits import MOST_LETTERS
 from seekset.progress import progress_bar
 
@@ -192,7 +192,7 @@ def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
     else:
         for _, count, first in faults:
             for message in first:
-                click.echo(message)
+                show_line(message)
             if count > len(first):
                 click.echo(f"… and {count - len(first)} more like these")
         if not quiet:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import say, show_json
+from seekset.cli.terminal import say, show_data, show_json
 
 if TYPE_CHECKING:
     from seekset.inference.run import Summary
@@ -167,7 +167,7 @@ def _tell(summary: Summary, folder: str, *, as_json: bool, quiet: bool) -> None:
         show_json({name: value for name, value in asdict(summary).items() if name != "leads"})
         return
     if summary.output is not None and not quiet:
-        click.echo(str(summary.output))
+        show_data(summary.output)
     if summary.failed:
         say(f"{summary.failed} of {summary.sequences} sequences have no vector: {folder}/failed.jsonl says why")
     if summary.given_up:

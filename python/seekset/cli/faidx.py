@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import show_json
+from seekset.cli.terminal import show_data, show_json
 from seekset.progress import progress_bar
 
 
@@ -28,4 +28,4 @@ def command(file: str, output: str | None, like_samtools: bool, as_json: bool, q
         with written.open("rb") as lines:
             show_json({"file": file, "index": written, "records": sum(1 for _ in lines)})
     elif not quiet:
-        click.echo(written)
+        show_data(written)

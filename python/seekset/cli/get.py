@@ -8,6 +8,7 @@ import click
 
 from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH, common_options, index_option
+from seekset.cli.terminal import show_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def command(
             if as_json:
                 _print_json(fasta, region, reverse=reverse_complement)
                 continue
-            click.echo(f">{region.text}{'/rc' if reverse_complement else ''}")
+            show_data(f">{region.text}{'/rc' if reverse_complement else ''}")
             letters = width or fasta[region.row].line_width or _WIDTH
             for lines in _wrapped(fasta, region, letters, reverse=reverse_complement):
                 click.echo(lines)

@@ -11,7 +11,7 @@ import click
 from seekset.cli.files import open_fasta
 from seekset.cli.options import PATH, common_options
 from seekset.cli.pool import SeveralWords, inspected, pool_options
-from seekset.cli.terminal import show_json
+from seekset.cli.terminal import show_json, show_line
 from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     if output is not None:
         report.write_page(report.page_of(figures), output)
         if not (quiet or as_json):
-            click.echo(f"report: {output}")
+            show_line(f"report: {output}")
     if as_json:
         show_json(report.as_json(figures))
 

@@ -12,8 +12,20 @@ from typing import Any
 import click
 
 from seekset.errors import SeeksetWarning, in_one_line
+from seekset.visible import one_line, visible
 
-__all__ = ["Manners", "amount", "plain_warnings", "say", "show_error", "show_faults", "show_json", "show_table"]
+__all__ = [
+    "Manners",
+    "amount",
+    "plain_warnings",
+    "say",
+    "show_data",
+    "show_error",
+    "show_faults",
+    "show_json",
+    "show_line",
+    "show_table",
+]
 
 
 @dataclass
@@ -26,7 +38,21 @@ class Manners:
 
 def say(text: object) -> None:
     """Tell people one line on stderr, beside what the command prints."""
-    click.echo(f"seekset: {text}", err=True)
+    click.echo(f"seekset: {one_line(text)}", err=True)
+
+
+def show_line(text: object) -> None:
+    """Print one line for people; what can't be seen in it is spelled out, in a pipe as well."""
+    click.echo(one_line(text))
+
+
+def show_data(text: object) -> None:
+    """Print one line of what a command was asked for: as it is in a pipe, spelled out on a terminal, as ``ls`` does."""
+    if sys.stdout.isatty():
+        click.echo(visible(str(text)))
+    else:
+        # As bytes: from text, click would take what looks like a colour.
+        click.echo(str(text).encode("utf-8", "surrogateescape"))
 
 
 def show_error(error: BaseException | str) -> None:
@@ -93,10 +119,13 @@ def show_json(facts: Mapping[str, Any]) -> None:
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: drawn on a terminal, columns parted by tabs in a pipe. Numbers stand to the right."""
+    """Print a table: drawn on a terminal, columns parted by tabs in a pipe. Numbers stand to the right.
+
+    Ids and paths are data: what can't be seen in them is spelled out, so that a row is a line and a cell a column.
+    """
     if not sys.stdout.isatty():
         for row in (heads, *rows):
-            click.echo("\t".join(map(str, row)))
+            click.echo("\t".join(visible(str(value)) for value in row))
         return
     from rich import box
     from rich.console import Console
@@ -106,10 +135,9 @@ def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     table = Table(box=box.SIMPLE)
     for column, head in enumerate(heads):
         numeric = bool(rows) and all(isinstance(row[column], (int, float)) for row in rows)
-        table.add_column(head, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(escape(visible(head)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # Ids and paths are data: whatever they hold, they are shown as they are.
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else escape(str(value)) for value in row))
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else escape(visible(str(value))) for value in row))
     Console().print(table)
 
 

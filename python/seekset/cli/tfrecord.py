@@ -8,7 +8,7 @@ import click
 
 from seekset.cli.files import find_each
 from seekset.cli.options import PATH, common_options, debug_option
-from seekset.cli.terminal import show_faults, show_json, show_table
+from seekset.cli.terminal import show_faults, show_json, show_line, show_table
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _tell_surveys(surveys: list[tuple[Path, int, list[str]]], *, as_json: bool, 
             show_json({"file": file, "records_seen": records, "faults": faults})
             continue
         for fault in faults:
-            click.echo(fault)
+            show_line(fault)
     if surveys and not (quiet or as_json):
         rows = [(file, records, len(faults)) for file, records, faults in surveys]
         show_table(("file", "records seen", "faults"), rows)

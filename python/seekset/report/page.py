@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from seekset.visible import visible
+
 __all__ = ["Cell", "Content", "Markup", "document", "figure", "gallery", "note", "section", "table", "tag", "tiles"]
 
 
@@ -27,10 +29,6 @@ Cell: TypeAlias = Content
 
 _VOID = frozenset({"meta"})
 _WRITTEN = re.compile(r"[-+]?[0-9][0-9,.]*( %|x)?", re.ASCII)
-# What would not be seen, or turns the text around it: controls, marks of direction, halves of characters.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
-)
 
 
 def tag(element: str, /, *children: Content, **attributes: Content) -> Markup:
@@ -58,8 +56,7 @@ def _escaped(value: Content) -> str:
     >>> print(_escaped("a<\x1b\udcff>"))
     a&lt;\x1b\udcff&gt;
     """
-    shown = _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
-    return html.escape(shown, quote=True)
+    return html.escape(visible(str(value), keep="\t\n"), quote=True)
 
 
 # --- what pages are made of -------------------------------------------------------------------------------------------
