@@ -11,6 +11,7 @@ from contextlib import suppress
 import click
 
 from seekset.cli.terminal import show_error
+from seekset.visible import visible
 
 __all__ = ["EXIT_CODES", "code_of"]
 
@@ -39,19 +40,19 @@ def code_of(error: BaseException, *, debug: bool) -> int:
         return _INTERRUPTED
     if isinstance(error, BrokenPipeError) and _is_unread():
         return _UNREAD
-    if isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-        return _MISUSED
-    if isinstance(error, click.ClickException):
-        show_error(_usage(error))
-        return error.exit_code
     code, said = _told(error)
     with suppress(OSError):  # there may be nobody left to tell
-        if debug:
-            traceback.print_exception(error)
-        else:
-            show_error(said)
+        _tell(error, said, debug=debug)
     return code
+
+
+def _tell(error: BaseException, said: BaseException | str, *, debug: bool) -> None:
+    if isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    elif debug and not isinstance(error, click.ClickException):
+        click.echo(visible("".join(traceback.format_exception(error)), keep="\n"), err=True, nl=False)
+    else:
+        show_error(said)
 
 
 def _is_unread() -> bool:
@@ -74,8 +75,11 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _told(error: BaseException) -> tuple[int, BaseException | str]:
+    """The exit code for an error, and what is said of it."""
     from seekset.errors import SeeksetError
 
+    if isinstance(error, click.ClickException):
+        return error.exit_code, _usage(error)
     if isinstance(error, (SeeksetError, OSError, ExceptionGroup)):
         return _WRONG, error
     if isinstance(error, MemoryError):
