@@ -179,7 +179,7 @@ def _cells(row: Data) -> list[str]:
 def amount(found: Data, measure: str) -> str:
     """A median, with the least and the most if they are known: three digits that count, and never an exponent."""
     units = MEASURES[measure].units
-    factor, unit = next((unit for unit in units if found["median"] >= unit[0]), units[-1])
+    factor, unit = next((unit for unit in units if float(f"{found['median']:.3g}") >= unit[0]), units[-1])
 
     def digits(value: float) -> str:
         return f"{float(f'{value / factor:.3g}'):g}"

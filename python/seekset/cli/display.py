@@ -6,8 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from seekset.cli.terminal import amount, say
+from seekset.cli.terminal import say
 from seekset.inference.tally import Tally
+from seekset.numbers import amount, duration
 from seekset.visible import one_line, visible
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def progress_line(tally: Tally, now: float) -> str:
     >>> progress_line(Tally(sequences=100, tokens=1000, done=40, done_tokens=500), 0.0)
     '40 of 100 sequences'
     """
-    from seekset.report.numbers import duration
-
     parts = [f"{tally.done} of {tally.sequences} sequences"]
     # What was done before this run says nothing of its speed.
     if speed := tally.sequences_per_second(now):

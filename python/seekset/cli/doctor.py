@@ -17,7 +17,8 @@ import click
 
 from seekset.cli.options import common_options
 from seekset.cli.parts import PARTS
-from seekset.cli.terminal import amount, say, show_json, show_table
+from seekset.cli.terminal import say, show_json, show_table
+from seekset.numbers import octets
 
 # How long torch may take to say what it sees: on a cold disk, its import alone takes a minute.
 _PATIENCE = 120.0
@@ -219,4 +220,4 @@ def _device_rows(devices: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bytes(number: int | None) -> str | None:
-    return None if number is None else amount(number, "B")
+    return None if number is None else octets(number)

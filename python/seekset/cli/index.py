@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import amount, say, show_faults, show_json, show_table
+from seekset.cli.terminal import say, show_faults, show_json, show_table
+from seekset.numbers import amount
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:

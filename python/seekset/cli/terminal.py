@@ -16,7 +16,6 @@ from seekset.visible import one_line, visible
 
 __all__ = [
     "Manners",
-    "amount",
     "plain_warnings",
     "say",
     "show_data",
@@ -139,15 +138,3 @@ def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else escape(visible(str(value))) for value in row))
     Console().print(table)
-
-
-def amount(number: float, unit: str) -> str:
-    """A number in the shape people read.
-
-    >>> amount(1_234_567, "records/s"), amount(5e9, "B")
-    ('1.23 M records/s', '5 GB')
-    """
-    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {prefix}{unit if unit in ('B', 'B/s') else ' ' + unit}"
-    return f"{number:.3g} {unit}"

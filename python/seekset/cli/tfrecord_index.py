@@ -9,7 +9,8 @@ import click
 
 from seekset.cli.files import find_each
 from seekset.cli.options import PATH, common_options
-from seekset.cli.terminal import amount, show_faults, show_json, show_table
+from seekset.cli.terminal import show_faults, show_json, show_table
+from seekset.numbers import amount
 from seekset.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from seekset.report.numbers import brief
+from seekset.numbers import brief
 from seekset.report.page import Markup, tag
 
 __all__ = ["Mark", "Scale", "bar_chart", "histogram_chart", "line_chart"]

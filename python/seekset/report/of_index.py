@@ -10,8 +10,8 @@ import numpy as np
 
 from seekset.fasta import Fasta
 from seekset.lengths import Histogram, describe, histogram, quantiles
+from seekset.numbers import octets
 from seekset.report.charts import Mark, histogram_chart
-from seekset.report.numbers import octets
 from seekset.report.page import Markup, figure, note, section, table, tag, tiles
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from seekset.numbers import octets, percent
 from seekset.report.charts import bar_chart, histogram_chart
-from seekset.report.numbers import octets, percent
 from seekset.report.page import Markup, figure, gallery, note, section, table, tiles
 
 if TYPE_CHECKING:

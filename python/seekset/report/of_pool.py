@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from seekset.inspection import Inspection, schedule
+from seekset.numbers import brief, octets, percent
 from seekset.quality import PANELS, MixingQuality
 from seekset.report.charts import bar_chart, line_chart
-from seekset.report.numbers import brief, octets, percent
 from seekset.report.page import Cell, Markup, figure, gallery, note, section, table, tiles
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seekset.inference.history import History
+from seekset.numbers import brief, duration, octets
 from seekset.report.charts import Mark, Tone, line_chart
-from seekset.report.numbers import brief, duration, octets
 from seekset.report.page import Cell, Markup, figure, note, section, table, tag, tiles
 from seekset.report.time_line import Moment, RunSpan, TimeLine, WorkerSpeed
 
