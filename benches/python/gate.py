@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -125,10 +125,10 @@ def read(path: Path) -> tuple[list[Ratio], results.Data]:
     return [Ratio(**ratio) for ratio in stored["ratios"]], stored["machine"]
 
 
-def record(path: Path, found: Sequence[Ratio], held: Iterable[str], now: results.Data) -> None:
-    """Write the ratios of contests that were held over older ones; others stay as they are."""
-    held = set(held)
-    kept = [ratio for ratio in read(path)[0] if ratio.contest not in held] if path.exists() else []
+def record(path: Path, found: Sequence[Ratio], measured: Iterable[str], now: results.Data) -> None:
+    """Write the ratios of contests that were measured over older ones; others stay as they are."""
+    measured = set(measured)
+    kept = [ratio for ratio in read(path)[0] if ratio.contest not in measured] if path.exists() else []
     order = suites.names()
     stored = {
         **{name: now[name] for name in ("date", "commit", "machine")},
@@ -151,10 +151,14 @@ def main(only: tuple[str, ...], recording: bool, baseline: Path) -> None:
         raise click.UsageError(wrong)
     if not recording and not baseline.exists():
         raise click.UsageError(f"{baseline} is not there: record ratios with `make bench-gate RECORD=1`")
-    found = _held(only)
+    import run
+
+    found, measured = held(run.wanted(QUICK, only))
     if recording:
-        record(baseline, found, only, results.described())
-        click.echo(f"Recorded: {len(found)} ratios of {len(only)} contests in {baseline.name}")
+        record(baseline, found, measured, results.described())
+        click.echo(f"Recorded: {len(found)} ratios of {len(measured)} contests in {baseline.name}")
+        if missed := [name for name in only if name not in measured]:
+            click.echo(f"Not measured, and as they were there: {', '.join(missed)}", err=True)
         return
     then, machine = read(baseline)
     if machine != results.machine():
@@ -162,19 +166,18 @@ def main(only: tuple[str, ...], recording: bool, baseline: Path) -> None:
     changes = compare(then, found, only)
     if again := tuple(dict.fromkeys(change.now.contest for change in changes if change.verdict == "fell")):
         click.echo(f"held again, because a ratio fell: {', '.join(again)}", err=True)
-        changes = _better(changes, compare(then, _held(again), again))
+        changes = _better(changes, compare(then, held(run.wanted(QUICK, again))[0], again))
     show(changes)
     sys.exit(any(change.is_bad for change in changes))
 
 
-def _held(names: tuple[str, ...]) -> list[Ratio]:
+def held(contests: Iterable[tuple[str, Callable[[], list[Any]]]]) -> tuple[list[Ratio], list[str]]:
+    """The ratios of contests, and the names of those that could be held: not what could not be cold."""
     import run
 
-    found = []
-    for name, hold in run.wanted(QUICK, names):
-        held = run.timed(name, hold)
-        found += [] if isinstance(held, Exception) else ratios(name, held)
-    return found
+    told = [(name, run.timed(name, hold)) for name, hold in contests]
+    measured = [(name, rows) for name, rows in told if not isinstance(rows, Exception)]
+    return [ratio for name, rows in measured for ratio in ratios(name, rows)], [name for name, _ in measured]
 
 
 def _better(first: list[Change], second: list[Change]) -> list[Change]:

@@ -89,6 +89,20 @@ def test_recording_some_contests_keeps_the_others(tmp_path):
     assert gate.read(path) == ([ratio(5, contest="fetch"), ratio(7, 6, 8)], {"cores": 2})
 
 
+def test_recording_keeps_what_could_not_be_measured(tmp_path, capsys):
+    def not_cold():
+        raise cache.NotColdError("not cold: 3 of the 9 pages of data stay in the page cache")
+
+    path, now = tmp_path / "gate.json", {"date": "today", "commit": "c", "machine": {"cores": 2}}
+    gate.record(path, [ratio(10), ratio(5, contest="gather-cold")], ["gather", "gather-cold"], now)
+    row = Row("a title", "pysam", Times([7.0]), Times([1.0]))
+    found, measured = gate.held([("gather", lambda: [row]), ("gather-cold", not_cold)])
+    assert measured == ["gather"]
+    assert "gather-cold: not measured: not cold" in capsys.readouterr().err
+    gate.record(path, found, measured, now)
+    assert gate.read(path)[0] == [ratio(7)._replace(section=row.section), ratio(5, contest="gather-cold")]
+
+
 def test_contests_of_the_gate_are_there():
     assert suites.unknown(gate.DEFAULT) is None
     assert "nothing" in suites.unknown(["nothing", "gather"])
@@ -153,6 +167,10 @@ def test_what_is_saved_is_loaded_and_makes_a_page_and_a_picture(tmp_path):
     assert drawn == picture.draw(picture.rows_of(found))
     assert ">10.0x</text>" in drawn
     assert growth.draw([curve]).count("<circle") == 2
+
+
+def test_what_is_rounded_to_the_next_unit_is_told_in_it():
+    assert [report.amount({"median": seconds}, "time") for seconds in (0.9994, 0.9996)] == ["999 ms", "1 s"]
 
 
 def test_recorded_results_make_the_page_and_the_picture_that_are_kept(tmp_path):
