@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from seekset.cli.terminal import say
+from seekset.inference.news import news_of
 from seekset.inference.tally import Tally
 from seekset.numbers import amount, duration
 from seekset.visible import one_line, visible
@@ -20,34 +21,12 @@ __all__ = [
     "LiveDisplay",
     "chosen_display",
     "progress_line",
-    "shown",
     "tally_table",
     "worker_rows",
 ]
 
 # How often a line is written while nothing else is to be told.
 _SECONDS = 10.0
-# What people want to know at once, beside how far it is.
-_NEWS = {
-    "worker_died": "worker {rank} {how}",
-    "worker_hung": "worker {rank} is hung: {reason}",
-    "worker_raised": "worker {rank}: {reason}",
-    "worker_given_up": "worker {rank} is given up: {reason}",
-    "sequence_failed": "{sequence_id} is set aside: {reason}",
-    "chunk_damaged": "{path} is damaged and is computed again: {reason}",
-    "devices_changed": "goes on with --devices {devices}, where the run before had {before}",
-    "run_stopping": "stopping: {reason}",
-}
-
-
-def shown(event: dict[str, Any]) -> str | None:
-    """What an event says to people; ``None`` if it is none of theirs.
-
-    >>> shown({"event": "worker_died", "rank": 1, "how": "was ended by SIGKILL"})
-    'worker 1 was ended by SIGKILL'
-    """
-    text = _NEWS.get(event["event"])
-    return None if text is None else text.format(**event)
 
 
 def progress_line(tally: Tally, now: float) -> str:
@@ -78,8 +57,8 @@ class LineDisplay:
     def tell(self, event: dict[str, Any]) -> None:
         """Take note of an event."""
         self._tally.add(event)
-        if (text := shown(event)) is not None:
-            say(text)
+        if (news := news_of(event)) is not None:
+            say(news.text)
         elif event["event"] == "chunk_finished" and event["time"] - self._told > _SECONDS:
             self._told = event["time"]
             say(progress_line(self._tally, event["time"]))
@@ -113,15 +92,15 @@ class LiveDisplay:
         from rich.markup import escape
 
         self._tally.add(event)
-        text = shown(event)
+        news = news_of(event)
         # Not before there is something to show: whoever fails at the start leaves the terminal as it was.
         if not self._live.is_started:
-            if self._tally.started is None and text is None:
+            if self._tally.started is None and news is None:
                 return
             self._live.start()
-        if text is not None:
+        if news is not None:
             # Ids and reasons are data: what they hold is no markup, and does nothing to the terminal.
-            self._console.print(escape(one_line(text)), highlight=False)
+            self._console.print(escape(one_line(news.text)), highlight=False)
 
     def close(self) -> None:
         """Leave the last picture standing."""

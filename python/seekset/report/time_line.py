@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from seekset.inference.news import news_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -72,18 +74,6 @@ class _Chunk(NamedTuple):
     tokens: int
 
 
-# What is marked, and what is said of it.
-_NEWS = {
-    "worker_died": ("death", "worker {rank} {how}"),
-    "worker_hung": ("hung", "worker {rank} is hung: {reason}"),
-    "worker_given_up": ("given up", "worker {rank} is given up: {reason}"),
-    "worker_raised": ("error", "worker {rank}: {reason}"),
-    "chunk_damaged": ("damage", "{path} is damaged and is computed again: {reason}"),
-    "devices_changed": ("devices", "goes on with --devices {devices}, where the run before had {before}"),
-    "run_stopping": ("stop", "stopping: {reason}"),
-}
-
-
 @dataclass(slots=True)
 class TimeLine:
     """The events of all runs of a folder, one after another without the time between."""
@@ -136,8 +126,8 @@ class TimeLine:
                 self.chunks.append(_Chunk(event["rank"], began, at, event["sequences"], event["tokens"]))
             elif kind == "run_ended":
                 ended, outcome = True, str(event.get("outcome") or "")
-            elif kind in _NEWS:
-                self.moments.append(Moment(at, event["time"], _NEWS[kind][0], _said(_NEWS[kind][1], event)))
+            elif (news := news_of(event)) is not None and news.mark is not None:
+                self.moments.append(Moment(at, event["time"], news.mark, news.text))
         if not ended:
             outcome = "under way" if until is not None else "killed"
             last = last if until is None else max(last, until)
@@ -182,17 +172,6 @@ def _spread(chunks: Sequence[_Chunk], edges: NDArray[np.float64], name: str) -> 
         began = min(chunk.began, chunk.ended - 1e-6)
         reached += getattr(chunk, name) * np.clip((edges - began) / (chunk.ended - began), 0.0, 1.0)
     return tuple((np.diff(reached) / np.diff(edges)).tolist())
-
-
-class _Missing(dict[str, Any]):
-    """What an event says; of what it does not say, a question mark."""
-
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-def _said(text: str, event: Mapping[str, Any]) -> str:
-    return text.format_map(_Missing(event))
 
 
 @dataclass(slots=True)
