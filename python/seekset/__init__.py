@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seekset.lazy import lazy_names
 
 if TYPE_CHECKING:
     __version__: str
@@ -105,6 +107,7 @@ _HOMES = {
     "UnknownIdError": "seekset.errors",
     "Window": "seekset.windows",
     "WindowPlan": "seekset.windows",
+    "__version__": "seekset.version",
     "compute_num_windows": "seekset.eden",
     "create_sample_database": "seekset.eden",
     "create_sequence_index": "seekset.sequences",
@@ -191,20 +194,4 @@ __all__ = [
     "threads",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("seekset")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'seekset' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

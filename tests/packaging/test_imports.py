@@ -1,5 +1,7 @@
 """What an import does: nothing that takes time, and, where a package is missing, a sentence that names the extra."""
 
+import ast
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -49,7 +51,7 @@ def test_importing_seekset_imports_no_package_opens_no_file_and_starts_no_thread
         print(threading.active_count(), len(os.listdir("/proc/self/task")))
         """
     )
-    assert printed == "{'seekset'}\n[]\n[]\n1 1\n"
+    assert printed == "{'seekset'}\n['seekset.lazy']\n[]\n1 1\n"
 
 
 def test_what_is_imported_at_first_use_starts_no_threads(run):
@@ -103,7 +105,33 @@ def test_every_extra_that_errors_name_is_there_and_all_has_them():
     assert everything == f"seekset[{','.join(sorted(set(extras) - {'all'}))}]"
 
 
-def test_every_public_name_can_be_imported():
-    for name in seekset.__all__:
-        assert getattr(seekset, name) is not None
-    assert sorted(seekset._HOMES) == seekset.__all__
+@pytest.mark.parametrize("package", ["seekset", "seekset.datasets", "seekset.inference", "seekset.shards"])
+def test_every_public_name_can_be_imported_and_is_listed(run, package):
+    printed = run(
+        """
+        import importlib, sys
+        package = importlib.import_module(sys.argv[1])
+        print({*package.__all__, "__all__"} <= {*dir(package)}, sorted(vars(package).keys() & package.__all__))
+        print([name for name in package.__all__ if getattr(package, name) is not vars(package)[name]])
+        print(sorted({*package._HOMES} ^ {*package.__all__}))
+        try:
+            package.nothing
+        except AttributeError as error:
+            print(error)
+        """,
+        package,
+    )
+    beside = "['__version__']" if package == "seekset" else "[]"
+    assert printed == f"True []\n[]\n{beside}\nmodule '{package}' has no attribute 'nothing'\n"
+
+
+def test_type_checkers_see_every_name_where_it_is_imported():
+    """Of `if TYPE_CHECKING:`, which nothing runs."""
+    for package in (
+        seekset,
+        *map(importlib.import_module, ("seekset.datasets", "seekset.inference", "seekset.shards")),
+    ):
+        tree = ast.parse(Path(package.__file__).read_text())
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset]
+        seen = {alias.name: node.module for node in imports for alias in node.names}
+        assert seen == {name: home for name, home in package._HOMES.items() if name != "__version__"}

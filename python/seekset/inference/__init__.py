@@ -5,7 +5,9 @@ Nothing here imports torch before it has to: workers do, each in its own process
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seekset.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seekset.inference.aggregate import aggregate_run, aggregate_shards
@@ -13,6 +15,18 @@ if TYPE_CHECKING:
     from seekset.inference.encoders import Encoder
     from seekset.inference.request import Request
     from seekset.inference.run import RunIncompleteError, Summary, embed, run_multi_gpu_inference
+
+_HOMES = {
+    "Encoder": "seekset.inference.encoders",
+    "GPUProcessCoordinator": "seekset.inference.coordinator",
+    "Request": "seekset.inference.request",
+    "RunIncompleteError": "seekset.inference.run",
+    "Summary": "seekset.inference.run",
+    "aggregate_run": "seekset.inference.aggregate",
+    "aggregate_shards": "seekset.inference.aggregate",
+    "embed": "seekset.inference.run",
+    "run_multi_gpu_inference": "seekset.inference.run",
+}
 
 __all__ = [
     "Encoder",
@@ -26,22 +40,4 @@ __all__ = [
     "run_multi_gpu_inference",
 ]
 
-_HOMES = {
-    "Encoder": "encoders",
-    "GPUProcessCoordinator": "coordinator",
-    "Request": "request",
-    "RunIncompleteError": "run",
-    "Summary": "run",
-    "aggregate_run": "aggregate",
-    "aggregate_shards": "aggregate",
-    "embed": "run",
-    "run_multi_gpu_inference": "run",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'seekset.inference' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"seekset.inference.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -14,7 +14,9 @@ array([0, 1, 2, 3, 4])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seekset.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seekset.shards.census import Shard, take_census
@@ -67,16 +69,4 @@ __all__ = [
     "take_census",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'seekset.shards' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
