@@ -72,3 +72,12 @@ def test_code_that_is_shown_is_code_that_is_run():
         # Blocks without a language are commands and layouts.
         unmarked = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
         assert re.findall(r"^    (?:from \S+ )?import ", unmarked, re.MULTILINE) == [], page
+
+
+def test_the_search_of_the_site_needs_nothing_from_elsewhere():
+    """The plugin would fetch its own script for pages from file://, unless one of that name is given."""
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (scripts,) = re.findall(r"^  polyfills: \[(.*)\]$", config, re.MULTILINE)
+    assert "\n  - offline\n" in config
+    assert "iframe-worker" in scripts
+    assert (DOCS / scripts).exists()
