@@ -241,5 +241,5 @@ def _as_given(array: NDArray[Any], given: Any) -> Any:
     return sys.modules["torch"].from_numpy(array)
 
 
-hex_symmetries = HexSymmetries()
+hex_symmetries: HexSymmetries = HexSymmetries()
 """The symmetries of Hex boards: for ``augment=``."""

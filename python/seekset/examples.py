@@ -116,8 +116,8 @@ class Schema:
     def __init__(self, features: Features) -> None:
         if not isinstance(features, Mapping):
             raise TypeError(f"features must map names to what they are, not be {type(features).__name__}")
-        self.features = {name: as_feature(name, given) for name, given in features.items()}
-        self.core = _core.ExampleSchema(
+        self.features: dict[str, Feature] = {name: as_feature(name, given) for name, given in features.items()}
+        self.core: _core.ExampleSchema = _core.ExampleSchema(
             [
                 (name, feature.dtype, list(feature.sizes), feature.ragged, feature.default_values(name))
                 for name, feature in self.features.items()

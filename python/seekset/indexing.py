@@ -46,7 +46,7 @@ class Progress:
 
     def __init__(self, files: Sequence[Path], told: Callable[[int, int], object] | None) -> None:
         # What is no file is told by whoever tries to read it.
-        self.sizes = {file: file.stat().st_size if file.is_file() else 0 for file in files}
+        self.sizes: dict[Path, int] = {file: file.stat().st_size if file.is_file() else 0 for file in files}
         self.stop = False
         self._told = told
         self._done: dict[Path, int] = {}

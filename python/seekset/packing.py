@@ -60,8 +60,8 @@ class VarlenCollator:
     def __init__(
         self, batch_converter: Any, max_tokens_per_batch: int = 4096, max_sequence_length: int | None = 1022
     ) -> None:
-        self.max_tokens_per_batch = _from_one(max_tokens_per_batch, "max_tokens_per_batch")
-        self.max_sequence_length = limit(max_sequence_length, "max_sequence_length")
+        self.max_tokens_per_batch: int = _from_one(max_tokens_per_batch, "max_tokens_per_batch")
+        self.max_sequence_length: int | None = limit(max_sequence_length, "max_sequence_length")
         self._tokenizer = as_tokenizer(batch_converter)
 
     def cost(self, item: Mapping[str, Any]) -> int:
@@ -164,7 +164,7 @@ class PackingStream(IterableDataset[list[Any]]):
         buffer_tokens: int | None = None,
     ) -> None:
         self.data = data
-        self.max_tokens = _from_one(max_tokens, "max_tokens")
+        self.max_tokens: int = _from_one(max_tokens, "max_tokens")
         self._cost = cost
         self._items = _from_one(buffer_items, "buffer_items")
         buffer_tokens = min(64 * self.max_tokens, _MOST_TOKENS) if buffer_tokens is None else buffer_tokens

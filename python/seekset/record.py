@@ -29,7 +29,7 @@ class FastaRecord:
 
     def __init__(self, fasta: Fasta, row: int) -> None:
         self._fasta = fasta
-        self.row = row
+        self.row: int = row
 
     @property
     def _core(self) -> _core.Fasta:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from seekset.plan import PlannedBatch
 
-    Rows = Iterable[SupportsIndex] | ArrayLike
+    Rows: TypeAlias = Iterable[SupportsIndex] | ArrayLike
 
 __all__ = [
     "PackedSequences",

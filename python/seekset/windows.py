@@ -125,7 +125,7 @@ class WindowPlan:
             edges,
         )
         selection = Selection(_names(include), _names(exclude), splits, split)
-        self.contigs = paths if isinstance(paths, Contigs) else Contigs(paths, progress=progress)
+        self.contigs: Contigs = paths if isinstance(paths, Contigs) else Contigs(paths, progress=progress)
         self._regions: tuple[NDArray[np.int64], ...] | None = None
         self._reverse: NDArray[np.bool_] | None = None
         if regions is None:
@@ -135,7 +135,7 @@ class WindowPlan:
             self.ends, self.stretches, self.letters, self.unseen = found
         else:
             self._take_regions(Path(regions), region_width, selection)
-        self.fingerprint = f"{self.contigs.fingerprint}, {self._digest(selection)}"
+        self.fingerprint: str = f"{self.contigs.fingerprint}, {self._digest(selection)}"
         self._warn()
 
     def _take_regions(self, path: Path, width: int | None, selection: Selection) -> None:

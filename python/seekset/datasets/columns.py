@@ -24,7 +24,7 @@ class Columns(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, columns: Mapping[str, Any], count: int) -> None:
-        self.columns = dict(columns)
+        self.columns: dict[str, Any] = dict(columns)
         self._count = count
 
     def __len__(self) -> int:

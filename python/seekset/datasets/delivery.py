@@ -35,10 +35,13 @@ class Delivery:
     """One pass over a reader's rows: from what was drawn to items."""
 
     def __init__(self, data: MixedShardDataset, pool: Pool, epoch: int, start: int, length: int) -> None:
-        self.data, self.pool, self.epoch = data, pool, epoch
-        self.position, self.length = start, length
+        self.data: MixedShardDataset = data
+        self.pool: Pool = pool
+        self.epoch: int = epoch
+        self.position: int = start
+        self.length: int = length
         # Where a last batch with fewer rows begins that is to be left out.
-        self.end = length - length % (data._batch_size or 1) if data._drop_last else length
+        self.end: int = length - length % (data._batch_size or 1) if data._drop_last else length
         self._sources = data._source_of
         self._logged = 0
 

@@ -97,9 +97,11 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        self.seq_length = whole_number(seq_length, "seq_length")
-        self.stride = 7992 if stride is None else whole_number(stride, "stride")
-        self.rc_aug, self.use_control_tags, self.split = rc_aug, use_control_tags, split
+        self.seq_length: int = whole_number(seq_length, "seq_length")
+        self.stride: int = 7992 if stride is None else whole_number(stride, "stride")
+        self.rc_aug: bool = rc_aug
+        self.use_control_tags: bool = use_control_tags
+        self.split: str = split
         self.create_attention_mask = create_attention_mask
         ends: dict[str, Any] = {"include_bos": include_bos, "include_eos": include_eos}
         self._tokens = EdenTokens(tokenizer, **ends, separated=use_control_tags or legacy_header)

@@ -88,10 +88,11 @@ class ShardedEdenDataModule(LightningDataModule):
         **options: Any,
     ) -> None:
         super().__init__()
-        self.micro_batch_size = whole_number(micro_batch_size, "micro_batch_size")
-        self.global_batch_size = whole_number(global_batch_size, "global_batch_size")
-        self.num_workers = whole_number(num_workers, "num_workers", least=0)
-        self.seed, self._rc_aug = seed, rc_aug
+        self.micro_batch_size: int = whole_number(micro_batch_size, "micro_batch_size")
+        self.global_batch_size: int = whole_number(global_batch_size, "global_batch_size")
+        self.num_workers: int = whole_number(num_workers, "num_workers", least=0)
+        self.seed: int = seed
+        self._rc_aug = rc_aug
         self._even, self._base = even, (0, 0)
         self._pin_memory, self._persistent, self._context = pin_memory, persistent_workers, multiprocessing_context
         self._paths = {"train": train_window_db_path, "val": val_window_db_path, "test": test_window_db_path}

@@ -40,16 +40,16 @@ class EdenTokens:
         self, tokenizer: Any, *, include_bos: bool = True, include_eos: bool = True, separated: bool = False
     ) -> None:
         is_table = isinstance(tokenizer, (str, TokenTable))
-        self.tokenizer = as_table(tokenizer) if is_table else tokenizer
+        self.tokenizer: TokenTable | Any | None = as_table(tokenizer) if is_table else tokenizer
         self.table: TokenTable | None = self.tokenizer if is_table else None
         if self.table is None:
             self._encode = _encoder(tokenizer)
-        self.pad = self._special("pad")
+        self.pad: int = self._special("pad")
         self._bos = [self._special("bos")] if include_bos else []
         self._sep = [self._special("sep")] if separated else []
-        self.footer = [self._special("eos")] if include_eos else []
+        self.footer: list[int] = [self._special("eos")] if include_eos else []
         known = (self._found(name) for name in ("bos", "eos", "sep", "pad"))
-        self.special = {id_ for id_ in known if id_ is not None}
+        self.special: set[int] = {id_ for id_ in known if id_ is not None}
 
     def _found(self, name: str) -> int | None:
         if self.table is not None:

@@ -45,7 +45,7 @@ class LeftOut:
         """Begin a pass, or go on with one in which rows were left out before."""
         begin_slot(self._shared)
         self.by_source: NDArray[np.int64] = np.zeros(self._sources, dtype=np.int64)
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         if before is not None:
             for number in before["rows"]:
                 self._keep(number, _BEFORE)

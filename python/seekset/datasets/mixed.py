@@ -125,7 +125,7 @@ class MixedShardDataset(SharedStream[Any]):
     >>> ds.ledger.check()
     """
 
-    yields_batches = False
+    yields_batches: bool = False
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class MixedShardDataset(SharedStream[Any]):
         threshold = pool_rows * 3 // 4 if refill_threshold is None else refill_threshold
         self._skip = on_error == "skip"
         self._unread: list[tuple[Path, str]] = []
-        self.mix = MixPlan(
+        self.mix: MixPlan = MixPlan(
             sources=alike(self._found(sources, reader)),
             pool_rows=pool_rows,
             threshold=whole_number(threshold, "refill_threshold", least=0),

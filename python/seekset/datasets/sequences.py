@@ -71,7 +71,7 @@ class SequenceDataset(SharedStream[dict[str, str]]):
         world: World | None = None,
         chunk_bytes: int = 1 << 20,
     ) -> None:
-        self.max_length = limit(max_length, "max_length")
+        self.max_length: int | None = limit(max_length, "max_length")
         self._chunk_bytes = whole_number(chunk_bytes, "chunk_bytes")
         self._files = [_look_at(path) for path in find_fastas(fasta_files)]
         if not self._files:

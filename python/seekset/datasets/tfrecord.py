@@ -72,7 +72,7 @@ class TFRecordDataset(Ordered, Dataset[Any]):
     ) -> None:
         if on_error not in ("raise", "skip"):
             raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
-        self.files = [TFRecordFile(path, verify=verify) for path in find_tfrecords(paths)]
+        self.files: list[TFRecordFile] = [TFRecordFile(path, verify=verify) for path in find_tfrecords(paths)]
         self.transform = transform
         self._schema = None if features is None else Schema(features)
         self._features = None if features is None else dict(features)

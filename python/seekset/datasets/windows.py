@@ -110,19 +110,21 @@ class WindowDataset(Ordered, Dataset[dict[str, torch.Tensor]]):
             raise ValueError('regions have no ends of contigs: ends="contig" can\'t go with them')
         if dtype not in _DTYPES:
             raise ValueError(f"dtype must be torch.int64, torch.int32 or torch.uint8, not {dtype}")
-        self.tokens = _table(tokens)
+        self.tokens: TokenTable = _table(tokens)
         self._around = _ends(self.tokens, include_bos=include_bos, include_eos=include_eos)
         rules: dict[str, Any] = {"window": window, "stride": stride, "tail": tail, "min_length": min_length}
         rules |= {"include": include, "exclude": exclude, "splits": splits, "split": split}
         rules |= {"regions": regions, "region_width": region_width, "progress": progress}
         edges = _edges(*map(len, self._around), rc_aug=rc_aug) if ends == "contig" else None
-        self.plan = WindowPlan(paths, specials=sum(edges or map(len, self._around)), edges=edges, **rules)
+        self.plan: WindowPlan = WindowPlan(paths, specials=sum(edges or map(len, self._around)), edges=edges, **rules)
         self._share_plan()
-        self.rc_aug, self.ends, self.transform = rc_aug, ends, transform
+        self.rc_aug: bool = rc_aug
+        self.ends = ends
+        self.transform: Callable[[dict[str, Any]], Any] | None = transform
         self._dtype = _DTYPES[dtype]
         self._flags = _flag_table(mask_n=mask_n, mask_lowercase=mask_lowercase)
         self._order = Order(len(self.plan), shuffle=shuffle, seed=seed)
-        self.uncounted = self._not_counted()
+        self.uncounted: list[int] = self._not_counted()
         self._all_letters_count = not _ids_of_letters(self.tokens) & set(self.uncounted)
 
     def _share_plan(self) -> None:

@@ -28,7 +28,7 @@ class FastaShards:
     [{'id': 'seq_3', 'sequence': 'MKTAY'}]
     """
 
-    suffixes = tuple(
+    suffixes: tuple[str, ...] = tuple(
         f"{kind}{packed}"
         for kind in (".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn")
         for packed in ("", ".gz", ".bgz", ".bgzf")

@@ -89,9 +89,11 @@ class FittedShards:
     """
 
     def __init__(self, reader: ShardReader, own: tuple[Field, ...], wanted: tuple[Field, ...]) -> None:
-        self.reader, self.own, self.wanted = reader, own, wanted
-        self.holds_gil = bool(getattr(reader, "holds_gil", False))
-        self.max_bytes = getattr(reader, "max_bytes", None)
+        self.reader: ShardReader = reader
+        self.own: tuple[Field, ...] = own
+        self.wanted: tuple[Field, ...] = wanted
+        self.holds_gil: bool = bool(getattr(reader, "holds_gil", False))
+        self.max_bytes: int | None = getattr(reader, "max_bytes", None)
         if hasattr(reader, "read_rows"):
             self.read_rows = self._read_rows
 

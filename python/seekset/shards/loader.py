@@ -51,7 +51,7 @@ class ShardLoader:
 
     def __init__(self, plan: MixPlan, threads: int) -> None:
         self._shared = _Shared(plan)
-        self.waited = 0.0
+        self.waited: float = 0.0
         self._threads = [
             threading.Thread(target=_work, args=(self._shared,), name=f"seekset-shards-{k}", daemon=True)
             for k in range(threads)

@@ -97,10 +97,11 @@ class NpzShards:
     ('note',)
     """
 
-    suffixes = (".npz",)
+    suffixes: tuple[str, ...] = (".npz",)
 
     def __init__(self, *, max_bytes: int = 4 << 30, measure: bool = True) -> None:
-        self.max_bytes, self.measure = whole_number(max_bytes, "max_bytes"), measure
+        self.max_bytes: int = whole_number(max_bytes, "max_bytes")
+        self.measure: bool = measure
         self.identity = "npz/2" if measure else "npz/2 bounded"
         self._layouts: dict[Path, _Layout] = {}
 

@@ -46,7 +46,7 @@ class ParquetShards:
     {'x': [2, 3], 'y': [0.0, 1.5], 'has_y': [False, True]}
     """
 
-    suffixes = (".parquet", ".pq")
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
 
     def __init__(self, *, measure: bool = False) -> None:
         self.measure = measure

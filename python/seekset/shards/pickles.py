@@ -51,11 +51,11 @@ class PickleShards:
     ('metadata',)
     """
 
-    suffixes = (".pkl", ".pickle", ".pkl.gz", ".pickle.gz")
+    suffixes: tuple[str, ...] = (".pkl", ".pickle", ".pkl.gz", ".pickle.gz")
     identity = "pickle/1"
 
     def __init__(self, *, max_bytes: int = 4 << 30) -> None:
-        self.max_bytes = whole_number(max_bytes, "max_bytes")
+        self.max_bytes: int = whole_number(max_bytes, "max_bytes")
 
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard; a pickle has to be read for it."""

@@ -47,14 +47,22 @@ class TFRecordShards:
     [[2.5, 3.5], [0.5, 1.5]]
     """
 
-    suffixes = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib", ".tfrecords.zlib")
+    suffixes: tuple[str, ...] = (
+        ".tfrecord",
+        ".tfrecords",
+        ".tfrecord.gz",
+        ".tfrecords.gz",
+        ".tfrecord.zlib",
+        ".tfrecords.zlib",
+    )
 
     def __init__(self, features: Features | None = None, *, verify: Verify = "lengths", measure: bool = False) -> None:
-        self.features, self.verify, self.measure = features, verify, measure
+        self.features: Features | None = features
+        self.verify, self.measure = verify, measure
         self._schema = None if features is None else _numeric(as_schema(features))
         self._files = OpenFiles(self._connect)
         told = None if self._schema is None else sorted(self._schema.features.items())
-        self.identity = f"tfrecord/2 features={told} verify={verify}{' measured' if measure else ''}"
+        self.identity: str = f"tfrecord/2 features={told} verify={verify}{' measured' if measure else ''}"
 
     def _connect(self, path: Path) -> TFRecordFile:
         # An index beside a plain file may list other rows; that of a compressed one spares inflating it again.
