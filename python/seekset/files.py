@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint"]
+__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream"]
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -82,3 +82,13 @@ def fingerprint(facts: Sequence[Sequence[Any]]) -> str:
 def as_path(path: AnyPath) -> Path:
     """A path, whatever it was given as."""
     return Path(os.fsdecode(path))
+
+
+def is_stream(path: AnyPath) -> bool:
+    """Whether a name is that of what a process has open, such as ``/dev/stdin``: no file can be put beside it.
+
+    >>> is_stream("/dev/stdin"), is_stream("/dev/fd/63"), is_stream("/dev/shm/x.fa")
+    (True, True, False)
+    """
+    folder = os.path.dirname(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100, PTH120 (a Path keeps its dots)
+    return folder in ("/dev", "/dev/fd") or folder.startswith("/proc/")

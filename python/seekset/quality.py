@@ -254,11 +254,16 @@ PANELS = (
 
 
 def plot(quality: MixingQuality, path: str | os.PathLike[str], *, title: str | None = None) -> None:
-    """Draw the quality by decile, beside that of a perfect shuffle. Needs matplotlib."""
+    """Draw the quality by decile, beside that of a perfect shuffle. Needs matplotlib.
+
+    The format is that of the path's suffix, or PNG. What is there and no picture is not replaced.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise missing("a picture", "matplotlib", "plot") from None
+    from seekset.pictures import save_picture
+
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2)
     for axes, (field, reach, heading, better) in zip(panels.flat, PANELS, strict=True):
@@ -270,7 +275,7 @@ def plot(quality: MixingQuality, path: str | os.PathLike[str], *, title: str | N
     figure.suptitle(title or f"{quality.rows:,} rows in batches of {quality.batch:,}")
     handles = panels[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=10)
-    figure.savefig(path, dpi=150)
+    save_picture(figure, path)
 
 
 def _draw(axes: Any, parts: list[str], found: list[float], ideal: float, reach: float) -> None:

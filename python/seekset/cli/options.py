@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
 from seekset.cli.terminal import Manners
+from seekset.errors import SeeksetError
 
-__all__ = ["PATH", "common_options", "debug_option", "index_option"]
+__all__ = ["PATH", "common_options", "debug_option", "drawing", "index_option", "plot_option"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -21,6 +23,33 @@ index_option = click.option(
     type=PATH,
     help="Where the index is; made if it is not there, refused if it is of another file. FILE.sidx unless given.",
 )
+
+
+@contextmanager
+def drawing(out: str) -> Iterator[None]:
+    """Say of a picture that can't be drawn what is wrong in the words of its option."""
+    try:
+        yield
+    except ImportError:
+        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
+    except SeeksetError:
+        raise
+    except ValueError as error:
+        raise click.UsageError(f"--plot {out}: {error}") from None
+
+
+def _check_plot(context: click.Context, _: click.Parameter, out: str | None) -> str | None:
+    from seekset.pictures import check_picture
+
+    if out is not None and not context.resilient_parsing:
+        with drawing(out):
+            check_picture(out)
+    return out
+
+
+def plot_option(*, draws: str) -> Callable[[_Command], _Command]:
+    """The option for a picture. Whether it may go where it is to go is found out before anything is computed."""
+    return click.option("--plot", type=PATH, callback=_check_plot, help=f"Draw {draws} (a picture: .png, .svg, .pdf).")
 
 
 def _manners(context: click.Context) -> Manners:

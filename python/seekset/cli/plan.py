@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from seekset.cli.files import open_fasta
-from seekset.cli.options import PATH, common_options
+from seekset.cli.options import PATH, common_options, drawing, plot_option
 from seekset.cli.terminal import say, show_json, show_table
 from seekset.errors import MismatchError, SeeksetWarning
 
@@ -63,7 +63,7 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # older versions of cli
     "--world-size", type=click.IntRange(min=1), default=1, show_default=True, help="Ranks that share the batches."
 )
 @click.option("-o", "--output", type=PATH, help="Write the plan to this file (Arrow).")
-@click.option("--plot", type=PATH, help="Draw how full the batches are and what falls to each rank.")
+@plot_option(draws="how full the batches are and what falls to each rank")
 @common_options()
 def command(
     index: str,
@@ -100,7 +100,8 @@ def command(
         plan.save(output)
     facts, ranks = describe(plan), shares(plan, world_size)
     if plot is not None:
-        draw(plan, ranks, index, plot)
+        with drawing(plot):
+            draw(plan, ranks, index, plot)
     if as_json:
         show_json({"index": index, **facts, "ranks": ranks})
     elif not quiet:
@@ -191,10 +192,10 @@ def _percent(part: float) -> str:
 
 def draw(plan: Plan, ranks: list[dict[str, Any]], name: str, out: str) -> None:
     """Draw how full batches are, and the tokens of each rank."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
+    from matplotlib.figure import Figure
+
+    from seekset.pictures import save_picture
+
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     fill, balance = figure.subplots(1, 2)
     _draw_fill(fill, plan)
@@ -204,10 +205,7 @@ def draw(plan: Plan, ranks: list[dict[str, Any]], name: str, out: str) -> None:
     )
     for axes in (fill, balance):
         axes.spines[["top", "right"]].set_visible(False)
-    try:
-        figure.savefig(out, dpi=150)
-    except ValueError as error:
-        raise click.UsageError(f"--plot {out}: {error}") from None
+    save_picture(figure, out)
 
 
 def _draw_fill(axes: Any, plan: Plan) -> None:

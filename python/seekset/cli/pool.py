@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from seekset.cli.options import PATH, common_options, debug_option
+from seekset.cli.options import PATH, common_options, debug_option, drawing, plot_option
 from seekset.cli.terminal import say, show_json, show_table
 from seekset.errors import MismatchError, SeeksetError
 
@@ -177,7 +177,7 @@ def command() -> None:
 @command.command(name="inspect", cls=SeveralWords)
 @click.argument("directories", nargs=-1, required=True, type=PATH)
 @pool_options
-@click.option("--plot", type=PATH, help="Draw the quality of mixing.")
+@plot_option(draws="the quality of mixing")
 @common_options()
 def inspect(directories: tuple[str, ...], plot: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
     """Show the first epoch that a mixed pool makes of shards in DIRECTORIES: rows, memory, and how well it mixes.
@@ -279,9 +279,5 @@ def _draw(quality: MixingQuality | None, plan: MixPlan, out: str) -> None:
     how = "drawn from all rows" if plan.mixing == "global" else f"{plan.open_shards} of each source open"
     names = ", ".join(source.name for source in plan.sources)
     names = names if len(names) <= _LETTERS else f"{names[:_LETTERS]}…"
-    try:
+    with drawing(out):
         plot(quality, out, title=f"{names}\n{rows}, {how}")
-    except ImportError:
-        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
-    except ValueError as error:
-        raise click.UsageError(f"--plot {out}: {error}") from None

@@ -42,6 +42,8 @@ def command(
 
     if output is None and not as_json:
         raise click.UsageError("say where the page is to go with -o, or ask for --json")
+    if output is not None:
+        report.check_page(output)
     figures = _figures(what, kind, options, quiet=quiet or as_json)
     if output is not None:
         report.write_page(report.page_of(figures), output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seekset.cli.files import open_fasta
-from seekset.cli.options import PATH, common_options, index_option
+from seekset.cli.options import PATH, common_options, drawing, index_option, plot_option
 from seekset.cli.terminal import say, show_faults, show_json, show_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(name="stats")
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("--plot", type=PATH, help="Draw the distribution of lengths into this picture (one file only).")
+@plot_option(draws="the distribution of lengths of one file")
 @index_option
 @common_options(json="a JSON object for each file, one a line")
 def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json: bool, quiet: bool) -> None:
@@ -34,12 +34,15 @@ def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json
         raise click.UsageError("--index names one index, but several files were given")
     facts: list[dict[str, Any]] = []
     faults: list[Exception] = []
+    drawn: list[str] = []
     for file in files:
         try:
             with open_fasta(file, index, duplicates="first") as fasta:
                 facts.append({"file": file, **describe(fasta.lengths)})
                 if plot is not None:
-                    draw(fasta.lengths, file, plot)
+                    with drawing(plot):
+                        draw(fasta.lengths, file, plot)
+                    drawn.append(plot)
         except (SeeksetError, OSError) as error:
             faults.append(error)
     if as_json:
@@ -47,21 +50,19 @@ def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json
             show_json(fact)
     elif facts and not quiet:
         show_table(list(facts[0]), [list(fact.values()) for fact in facts])
-        if plot is not None:
-            say(f"picture: {plot}")
+        for picture in drawn:
+            say(f"picture: {picture}")
     show_faults(faults)
 
 
 def draw(lengths: NDArray[np.int64], name: str, out: str) -> None:
     """Draw the distribution of lengths on a logarithmic axis."""
     import numpy as np
+    from matplotlib.figure import Figure
 
     from seekset.lengths import describe
+    from seekset.pictures import save_picture
 
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
     facts = describe(lengths)
     shown = lengths[lengths > 0]
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -75,7 +76,4 @@ def draw(lengths: NDArray[np.int64], name: str, out: str) -> None:
         axes.legend(frameon=False)
     axes.set(xlabel="letters per record", ylabel="records", title=f"{name}: {facts['records']:,} records")
     axes.spines[["top", "right"]].set_visible(False)
-    try:
-        figure.savefig(out, dpi=150)
-    except ValueError as error:
-        raise click.UsageError(f"--plot {out}: {error}") from None
+    save_picture(figure, out)

@@ -11,15 +11,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from seekset.errors import MismatchError
+from seekset.files import is_stream
 
-__all__ = ["is_running", "published", "sweep"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["is_running", "published", "refuse_to_replace", "sweep"]
 
 # Who writes it is in the name, so that what a killed process left is told from what another is writing.
 _PART = re.compile(r"\.(?P<target>.+)\.(?P<host>[^.]+)\.(?P<pid>[1-9][0-9]{0,9})\.[0-9a-f]{8}\.part", re.ASCII)
 # A name has at most 255 bytes, and so much of it is the writer's.
 _LONGEST = 120
+# So much of a file tells what it is.
+_START = 1 << 12
 
 
 @contextmanager
@@ -39,11 +44,43 @@ def published(target: Path) -> Iterator[Path]:
         yield part
         _sync(part)
         part.replace(target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+        _tell_of(target, part, error)
         raise
     _sync(target.parent)
+
+
+def _tell_of(target: Path, part: Path, error: BaseException) -> None:
+    """Let an error name the file that was wanted: of the one beside it, nobody else knows."""
+    error.args = tuple(arg.replace(str(part), str(target)) if isinstance(arg, str) else arg for arg in error.args)
+    if isinstance(error, OSError) and error.filename is not None and os.fspath(error.filename) == str(part):
+        error.filename, error.filename2 = str(target), None
+
+
+def refuse_to_replace(target: Path, kind: str, ours: Callable[[bytes], bool]) -> None:
+    """Raise a ``MismatchError`` if what is at ``target`` would be lost: what is there, not empty, and not ``ours``.
+
+    Args:
+        target: Where something is to be written.
+        kind: What it is to be, for the message.
+        ours: Whether a file that begins with these bytes is of that kind.
+
+    >>> refuse_to_replace(Path("proteins.fa"), "picture", lambda start: start.startswith(b"GIF"))
+    Traceback (most recent call last):
+    seekset.errors.MismatchError: proteins.fa: it is there, is no picture, and is not replaced; give another path
+    """
+    if not os.path.lexists(target):
+        return
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.is_file() and not is_stream(target):
+        with target.open("rb") as file:
+            start = file.read(_START)
+        if not start or ours(start):
+            return
+    raise MismatchError(f"{target}: it is there, is no {kind}, and is not replaced; give another path")
 
 
 def sweep(folder: Path, *, target: str | None = None, begun: float | None = None) -> list[Path]:

@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from seekset.errors import MismatchError
-from seekset.inference.publishing import published
+from seekset.inference.publishing import published, refuse_to_replace
 from seekset.report.of_index import IndexFigures, draw_index, index_figures
 from seekset.report.of_plan import PlanFigures, draw_plan, plan_figures
 from seekset.report.of_pool import PoolFigures, draw_pool, pool_figures
@@ -30,6 +29,7 @@ __all__ = [
     "PoolFigures",
     "RunFigures",
     "as_json",
+    "check_page",
     "index_figures",
     "page_of",
     "plan_figures",
@@ -66,18 +66,14 @@ def page_of(figures: Figures) -> Markup:
 
 def write_page(page: Markup, path: str | os.PathLike[str]) -> None:
     """Write a page, beside and renamed. What is there and no page is not replaced."""
-    target = Path(path)
-    if target.exists() and not _is_page(target):
-        raise MismatchError(f"{target}: it is there, is no HTML page, and is not replaced; give another path")
-    with published(target) as part:
+    check_page(path)
+    with published(Path(path)) as part:
         part.write_text(page, encoding="utf-8")
 
 
-def _is_page(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_START)).lower() == _START
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refuse a path at which there is something else than a page: before all that a page is made of is computed."""
+    refuse_to_replace(Path(path), "HTML page", lambda start: start.lower().startswith(_START))
 
 
 def as_json(figures: Figures) -> dict[str, Any]:
