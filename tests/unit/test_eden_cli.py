@@ -528,6 +528,11 @@ def test_a_picture_is_drawn(cli, logs, tmp_path):
     assert (done.returncode, done.stderr) == (0, "seekset: picture: seen.png\n")
     assert (tmp_path / "seen.png").read_bytes().startswith(b"\x89PNG")
     assert cli("stats", "train.sqlite", "--log-dir", "logs", "--plot", "seen.xyz").returncode == 2
+    (tmp_path / "train.sqlite").rename(tmp_path / "train")
+    kept = (tmp_path / "train").read_bytes()
+    done = cli("stats", "train", "--log-dir", "logs", "--plot", "train")
+    assert (done.returncode, "train: it is there, is no picture" in done.stderr) == (1, True)
+    assert (tmp_path / "train").read_bytes() == kept
 
 
 def test_a_command_is_helped_without_the_extension(cli):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.options import PATH, common_options, debug_option
+from seekset.cli.options import PATH, common_options, debug_option, drawing, plot_option
 from seekset.cli.terminal import say, show_faults, show_json, show_line, show_table
 from seekset.limits import MOST_LETTERS
 from seekset.progress import progress_bar
@@ -205,7 +205,7 @@ def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
 @click.argument("database", type=PATH)
 @click.option("--log-dir", type=PATH, required=True, help="The folder of logs, window_access_SPLIT_rankN_ID.csv.")
 @click.option("--split", help="Count the logs of this split; needed if there are logs of several.")
-@click.option("--plot", type=PATH, help="Draw how often windows were read, and where they lie.")
+@plot_option(draws="how often windows were read, and where they lie")
 @common_options()
 def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_json: bool, quiet: bool) -> None:
     """Show which windows of DATABASE a run has read.
@@ -221,7 +221,8 @@ def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_j
         say(f"{path}: the last line was cut and is not counted")
     facts = _covered(coverage)
     if plot is not None:
-        draw(coverage, f"{database}, {logs[0].split}", plot)
+        with drawing(plot):
+            draw(coverage, f"{database}, {logs[0].split}", plot)
     if as_json:
         ranks = [rank._asdict() for rank in coverage.ranks]
         show_json({"database": database, "split": logs[0].split, **facts, "times": coverage.times(), "ranks": ranks})
@@ -274,11 +275,10 @@ def _heads(facts: dict[str, Any]) -> list[str]:
 
 def draw(coverage: Coverage, name: str, out: str) -> None:
     """Draw how many windows were read how often, and how often along the database."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
     import numpy as np
+    from matplotlib.figure import Figure
+
+    from seekset.pictures import save_picture
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     often, along = figure.subplots(1, 2)
@@ -296,7 +296,4 @@ def draw(coverage: Coverage, name: str, out: str) -> None:
     figure.suptitle(name)
     for axes in (often, along):
         axes.spines[["top", "right"]].set_visible(False)
-    try:
-        figure.savefig(out, dpi=150)
-    except ValueError as error:
-        raise click.UsageError(f"--plot {out}: {error}") from None
+    save_picture(figure, out)
