@@ -7,7 +7,6 @@ import os
 import warnings
 from array import array
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from seekset import _core
@@ -16,6 +15,7 @@ from seekset.errors import DuplicateIdError, MismatchError, SeeksetWarning
 from seekset.extras import missing
 from seekset.fasta import Fasta
 from seekset.files import AnyPath, as_path
+from seekset.inference.publishing import published, refuse_to_replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -261,38 +261,13 @@ def _os_error(number: int, path: Path) -> OSError:
 
 def _refuse_other_than_parquet(path: Path) -> None:
     """An error if there is a file that is no Parquet table: only those are replaced."""
-    if path.exists() and not path.is_dir() and not _may_be_replaced(path):
-        raise MismatchError(f"{path}: there is a file already, and it is no Parquet table; give another path")
-
-
-def _may_be_replaced(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_PARQUET)) in {b"", _PARQUET}
+    refuse_to_replace(path, "Parquet table", lambda start: start.startswith(_PARQUET))
 
 
 def _write_table(table: Any, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_beside(table, path)
-    except OSError as error:
-        # Of the table, and not of the file beside it, which nobody knows.
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
-
-
-def _write_beside(table: Any, path: Path) -> None:
     """Write beside and rename, so that no half of a table is ever taken for all of it."""
     import pyarrow.parquet as pq
 
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
-        try:
-            pq.write_table(table, file)
-            file.flush()
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(file.name, 0o666 & ~mask)  # noqa: PTH101 (a temporary file is readable by its owner alone)
-            os.replace(file.name, path)  # noqa: PTH105
-        except BaseException:
-            os.unlink(file.name)  # noqa: PTH108
-            raise
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with published(path) as part:
+        pq.write_table(table, part)

@@ -117,7 +117,7 @@ def test_files_other_than_parquet_are_not_replaced(cli, write):
     genome = write(b">BCR__E-S__1\nACGT\n", "g.fa")
     done = cli("build", "g.fa", "-o", "dbs", "--parquet", "g.fa")
     assert done.returncode == 1
-    assert "g.fa: there is a file already, and it is no Parquet table" in done.stderr
+    assert "g.fa: it is there, is no Parquet table, and is not replaced" in done.stderr
     assert genome.read_bytes() == b">BCR__E-S__1\nACGT\n"
     assert cli("build", "g.fa", "-o", "dbs", "--parquet", "g.fa", "--replace").returncode == 1
     assert genome.read_bytes() == b">BCR__E-S__1\nACGT\n"
