@@ -46,9 +46,11 @@ def parse_region(fasta: Fasta, text: str) -> Region:
         raise _wrong(fasta, text, f"expected FIRST-LAST, FIRST- or -LAST after the id, found {span!r}")
     first, last = (int(number.replace(",", "")) if number else None for number in numbers.group("first", "last"))
     first = 1 if first is None else first
-    if first < 1 or (last is not None and last < first):
-        end = "the end" if last is None else last
-        raise _wrong(fasta, text, f"positions count from 1 and must rise, not {first} to {end}")
+    if first < 1 or last == 0:
+        raise _wrong(fasta, text, f"positions count from 1, and {span!r} has a 0")
+    if last is not None and last < first:
+        meant = f"{text.removesuffix(span)}{last}-{first}"
+        raise _wrong(fasta, text, f"it ends at {last}, before it starts at {first}; is {meant} meant?")
     if first > length:
         raise _wrong(fasta, text, f"it starts behind the end: {key!r} has {length} letters")
     return Region(text, row, first - 1, length if last is None else min(last, length))

@@ -211,7 +211,7 @@ def test_regions_mean_what_they_mean_to_samtools(write, tmp_path, region):
     "region, message",
     [
         ("a:1-3", r"region 'a:1-3': it names a record and a part of another; write \{a:1-3\} or \{a\}:1-3"),
-        ("chr1:8-5", "must rise, not 8 to 5"),
+        ("chr1:8-5", "it ends at 5, before it starts at 8; is chr1:5-8 meant?"),
         ("chr1:2-x", "expected FIRST-LAST, FIRST- or -LAST after the id, found '2-x'"),
         ("chr1:--5", "found '--5'"),
         ("chr1:1-2-3", "found '1-2-3'"),
