@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seekset import _core
 from seekset.errors import SeeksetWarning
+from seekset.files import is_stream, refuse_stream
 
 if TYPE_CHECKING:
     import os
@@ -42,6 +43,8 @@ def faidx(
     >>> faidx("proteins.fa").read_text().splitlines()[0]
     'seq_1\t33\t22\t20\t21'
     """
+    if out is None and is_stream(path):
+        refuse_stream(path)
     written, left_out, remark = _core.faidx(path, out, like_samtools, progress)
     if remark is not None:
         warnings.warn(f"{path}: {remark}", SeeksetWarning, stacklevel=2)

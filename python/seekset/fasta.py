@@ -15,6 +15,7 @@ import numpy as np
 from seekset import _core
 from seekset.batch import Batch
 from seekset.errors import SeeksetWarning, UnknownIdError
+from seekset.files import is_stream, refuse_stream
 from seekset.handle import Handle
 from seekset.record import FastaRecord
 from seekset.rows import integers, one_each, row_number, row_numbers
@@ -63,6 +64,8 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
     ) -> None:
         if duplicates not in ("error", "first"):
             raise ValueError(f'duplicates must be "error" or "first", not {duplicates!r}')
+        if index is None and is_stream(path):
+            refuse_stream(path)
         self._begin(Path(path), {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io})
         self._core = self._connect(progress)
 
@@ -79,7 +82,7 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
         if how == "memory":
             message = (
                 f"{core.index_path} can't be written ({why}): the index is kept in memory and built again at each "
-                "open; give index= (--index) a place that can be written"
+                "open; give index= a place that can be written"
             )
             warnings.warn(message, SeeksetWarning, stacklevel=3)
         return core

@@ -10,10 +10,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from seekset.errors import MismatchError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream"]
+__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream", "refuse_stream"]
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -22,12 +24,13 @@ _COMPRESSED = {".bgz", ".bgzf", ".gz"}
 
 
 def find_files(
-    patterns: AnyPath | Iterable[AnyPath], wanted: Callable[[str], bool], indexes: frozenset[str]
+    patterns: AnyPath | Iterable[AnyPath], kind: str, wanted: Callable[[str], bool], indexes: frozenset[str]
 ) -> list[Path]:
     """The files that paths, folders and globs name, in the order given and each once.
 
     Of a folder, the files are meant whose names are ``wanted``; what a folder or a glob holds comes sorted, without
-    hidden files and without ``indexes``. What names no file is a ``FileNotFoundError``.
+    hidden files and without ``indexes``. What names no file is a ``FileNotFoundError``, which says that there is no
+    file of this ``kind``.
     """
     if isinstance(patterns, (str, bytes, os.PathLike)):
         patterns = [patterns]
@@ -37,6 +40,7 @@ def find_files(
         if path.is_dir():
             names = [inside for inside in path.iterdir() if wanted(inside.name)]
         elif path.exists():
+            refuse_stream(path)
             found[path] = None
             continue
         else:
@@ -45,7 +49,7 @@ def find_files(
             name for name in names if name.suffix not in indexes and not name.name.startswith(".") and name.is_file()
         ]
         if not names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            raise FileNotFoundError(errno.ENOENT, _missing(path, kind), str(path))
         found.update(dict.fromkeys(sorted(names)))
     # Two ways to spell one path are one file. Links are not: whoever makes them wants a file to count more than once.
     spelled: dict[str, Path] = {}
@@ -54,13 +58,44 @@ def find_files(
     return list(spelled.values())
 
 
+def _missing(path: Path, kind: str) -> str:
+    """Why a path names no file: a folder may be there, and a glob is no name of a file."""
+    if path.is_dir():
+        return f"there is no {kind} in this folder"
+    return "no file matches" if glob.has_magic(str(path)) else os.strerror(errno.ENOENT)
+
+
 def find_fastas(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
     """The FASTA files that paths, folders and globs name, in the order given and each once.
+
+    An index that is named stands for its files: a sequence index for all of them, ``genome.fa.sidx`` for ``genome.fa``.
 
     >>> find_fastas([".", "proteins.*"])
     [PosixPath('genome.fa'), PosixPath('proteins.fa')]
     """
-    return find_files(patterns, _is_fasta, frozenset({".fai", ".gzi", ".sidx"}))
+    found = find_files(patterns, "FASTA file", _is_fasta, frozenset({".fai", ".gzi", ".sidx"}))
+    if all(_is_fasta(path.name) for path in found):
+        return found
+    return list(dict.fromkeys(file for path in found for file in _fastas_of(path)))
+
+
+def _fastas_of(path: Path) -> list[Path]:
+    """The files of an index; another file stands for itself."""
+    from seekset.contents import content_of
+
+    content = None if _is_fasta(path.name) else content_of(path)
+    if content == "sequences":
+        from seekset.sequences import SequenceIndex
+
+        with SequenceIndex.load(path) as index:
+            return index.files
+    if content == "fasta index":
+        if path.suffix != ".sidx" or not path.with_suffix("").is_file():
+            raise MismatchError(f"{path}: expected the FASTA file that it is the index of beside it, found none")
+        return [path.with_suffix("")]
+    if content == "plan":
+        raise MismatchError(f"{path}: expected a FASTA file or an index, found a plan")
+    return [path]
 
 
 def _is_fasta(name: str) -> bool:
@@ -82,6 +117,18 @@ def fingerprint(facts: Sequence[Sequence[Any]]) -> str:
 def as_path(path: AnyPath) -> Path:
     """A path, whatever it was given as."""
     return Path(os.fsdecode(path))
+
+
+def refuse_stream(path: AnyPath) -> None:
+    """Raise an ``OSError`` for what can be read once only, or has no folder in which its index could be.
+
+    >>> refuse_stream("/dev/null")
+    Traceback (most recent call last):
+    OSError: [Errno 22] it is no regular file, so that no index can be made of it; write the bytes to a file first: ...
+    """
+    if is_stream(path) or not as_path(path).is_file():
+        what = "it is no regular file, so that no index can be made of it; write the bytes to a file first"
+        raise OSError(errno.EINVAL, what, os.fsdecode(path))
 
 
 def is_stream(path: AnyPath) -> bool:

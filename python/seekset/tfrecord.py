@@ -354,7 +354,8 @@ def find_tfrecords(patterns: AnyPath | Iterable[AnyPath]) -> list[Path]:
     >>> find_tfrecords([".", "train.*"])
     [PosixPath('train.tfrecord')]
     """
-    return sorted(find_files(patterns, lambda name: ".tfrecord" in name, frozenset({".idx", ".zidx"})))
+    kind = "file with .tfrecord in its name"
+    return sorted(find_files(patterns, kind, lambda name: ".tfrecord" in name, frozenset({".idx", ".zidx"})))
 
 
 def beside(path: Path) -> Path:

@@ -143,14 +143,15 @@ def test_one_bad_file_does_not_keep_the_others_from_their_index(cli, proteins, t
     (tmp_path / "bad.fa").write_bytes(b">a\nA\0C\n")
     (tmp_path / "worse.fa").write_bytes(b"AC\n")
     (tmp_path / "q.fa").write_bytes(b">a\nAC\n")
-    done = cli("index", "p.fa", "bad.fa", "missing.fa", "q.fa", "worse.fa", ".")
+    (tmp_path / "empty").mkdir()
+    done = cli("index", "p.fa", "bad.fa", "missing.fa", "q.fa", "worse.fa", "empty")
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["file", "p.fa", "q.fa"]
     assert done.stderr.splitlines() == [
-        "seekset: bad.fa: line 2, byte 4: expected letters in a sequence line, found a NUL byte",
         "seekset: missing.fa: No such file or directory",
+        "seekset: empty: there is no FASTA file in this folder",
+        "seekset: bad.fa: line 2, byte 4: expected letters in a sequence line, found a NUL byte",
         "seekset: worse.fa: line 1, byte 0: expected '>' before any other text, found 'A'",
-        "seekset: .: Is a directory",
     ]
     assert (tmp_path / "q.fa.sidx").exists()
 
@@ -235,8 +236,8 @@ def test_get_reads_regions_from_a_file_or_stdin(cli, proteins):
     "region, message",
     [
         ("seq_9", "there is no record with the id 'seq_9'; the nearest are 'seq_1', 'seq_2'"),
-        ("seq_2:0-2", "positions count from 1 and must rise, not 0 to 2"),
-        ("seq_2:3-2", "positions count from 1 and must rise, not 3 to 2"),
+        ("seq_2:0-2", "positions count from 1, and '0-2' has a 0"),
+        ("seq_2:3-2", "it ends at 2, before it starts at 3; is seq_2:2-3 meant?"),
         ("seq_2:4-9", "starts behind the end: 'seq_2' has 3 letters"),
     ],
 )

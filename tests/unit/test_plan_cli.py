@@ -137,7 +137,6 @@ def test_a_picture_is_drawn(cli, write, tmp_path, data, world_size):
         ),
         (["p.fa", "--max-length", "0"], 2, "--max-length"),
         (["p.fa", "-o", "p.fa"], 1, "it is no plan"),
-        (["p.fa.sidx"], 1, "p.fa.sidx"),
         (["p.fa", "--overlap", "3"], 2, "--overlap needs --overflow split"),
         (["p.fa", "--tokens", "0"], 2, "--tokens"),
         (["p.fa", "--world-size", "0"], 2, "--world-size"),

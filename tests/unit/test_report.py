@@ -15,9 +15,9 @@ import pytest
 import runs
 import seekset
 from seekset import Plan, SequenceIndex
+from seekset.contents import content_of
 from seekset.datasets import StreamingMixedShardDataset
 from seekset.report import as_json, index_figures, page_of, plan_figures, run_figures, write_page
-from seekset.report.kinds import content_of
 
 SCRIPT = "<script>alert(1)</script>"
 QUOTES = "\"&'>"
@@ -502,7 +502,7 @@ def test_what_is_of_no_known_kind_is_an_error_in_one_line(cli, tmp_path, write, 
     "words, said",
     [
         (["x.fa"], "say where the page is to go with -o, or ask for --json"),
-        (["x.fa", "y.fa", "--kind", "index", "--json"], "a report is of one index, but 2 paths were given"),
+        (["x.fa", "y.fa", "--kind", "run", "--json"], "a report is of one run, but 2 paths were given"),
         (["x.fa", "--json", "--pool-rows", "7"], "--pool-rows is for pools, and this is a report of the kind index"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from seekset.cli.files import open_fasta
+from seekset.cli.files import one_fasta, open_fasta
 from seekset.cli.options import PATH, common_options, index_option
 from seekset.cli.terminal import show_data
 
@@ -23,7 +23,21 @@ _STEP = 1 << 22
 _WIDTH = 60
 
 
-@click.command(name="get")
+class _Dashes(click.Command):
+    """A command whose words may begin with a dash, and which says how."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of a command line."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            wanted = next((word for word in given if word.startswith(error.option_name)), error.option_name)
+            hint = f"an id that begins with a dash stands behind --, as in `{ctx.command_path} FILE -- {wanted}`"
+            raise click.UsageError(f"there is no option {wanted}; {hint}", ctx) from None
+
+
+@click.command(name="get", cls=_Dashes)
 @click.argument("file", type=PATH)
 @click.argument("regions", nargs=-1)
 @click.option("-r", "--region-file", type=PATH, help="Read regions from this file, one per line (- for stdin).")
@@ -59,7 +73,7 @@ def command(
     wanted = [*regions, *_listed(region_file)]
     if not wanted:
         raise click.UsageError("give at least one id or region, or a file of them with -r")
-    with open_fasta(file, index, duplicates=duplicates) as fasta:
+    with open_fasta(one_fasta(file), index, duplicates=duplicates) as fasta:
         # All regions are understood before anything is printed.
         for region in [parse_region(fasta, text) for text in wanted]:
             if as_json:

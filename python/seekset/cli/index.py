@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from errno import EACCES, EPERM, EROFS
 from typing import TYPE_CHECKING
 
 import click
 
+from seekset.cli.files import find_each
 from seekset.cli.options import PATH, common_options
 from seekset.cli.terminal import say, show_faults, show_json, show_table
 from seekset.numbers import amount
@@ -14,6 +16,8 @@ from seekset.progress import progress_bar
 if TYPE_CHECKING:
     from seekset.indexing import IndexReport
     from seekset.sequences import SequenceIndex
+
+_NOT_ALLOWED = {EACCES, EPERM, EROFS}
 
 
 @click.command(name="index")
@@ -36,8 +40,8 @@ def command(
 ) -> None:
     """Index FASTA files (plain or bgzip).
 
-    Each FILE gets a FILE.sidx beside it. Indexes that fit their files are left as they are. A file that can't be
-    indexed does not keep the others from theirs.
+    Each FILE gets a FILE.sidx beside it. FILES may be globs and folders. Indexes that fit their files are left as they
+    are. A file that can't be indexed does not keep the others from theirs.
 
     With -o, a sequence index is written as well: one list of all records of all FILES, the longest first, which plans
     and batches are made from. It is JSON, which people can read, if the path ends in .json, and Arrow if not.
@@ -57,13 +61,17 @@ def command(
 def _index_each(
     files: tuple[str, ...], index: str | None, *, force: bool, verify: bool, as_json: bool, quiet: bool
 ) -> None:
+    from seekset.files import find_fastas
     from seekset.indexing import IndexFault, IndexReport, index_files
 
+    paths, faults = find_each(files, find_fastas)
+    if index is not None and len(paths) > 1:
+        raise click.UsageError("--index names one index, but several files were given")
     with progress_bar("indexing", quiet=quiet or as_json) as tell:
-        found = list(index_files(files, index=index, force=force, verify=verify, progress=tell))
-    found.sort(key=lambda one: files.index(str(one.path)) if str(one.path) in files else 0)
+        found = list(index_files(paths, index=index, force=force, verify=verify, progress=tell))
+    found.sort(key=lambda one: paths.index(one.path))
     reports = [one for one in found if isinstance(one, IndexReport)]
-    faults = [one.error for one in found if isinstance(one, IndexFault)]
+    faults += [_with_remedy(one.error) for one in found if isinstance(one, IndexFault)]
     if as_json:
         for report in reports:
             show_json(report._asdict())
@@ -78,14 +86,25 @@ def _index_each(
     show_faults(faults)
 
 
+def _with_remedy(error: Exception) -> Exception:
+    """An index that may not be written where it belongs may go elsewhere."""
+    if isinstance(error, OSError) and error.errno in _NOT_ALLOWED and str(error.filename).endswith(".sidx"):
+        remedy = "--index names another place for the index of one file"
+        return type(error)(error.errno, f"{error.strerror}; {remedy}", error.filename)
+    return error
+
+
 def _index_sequences(
     files: tuple[str, ...], output: str, *, unique: bool, force: bool, verify: bool, as_json: bool, quiet: bool
 ) -> None:
+    from seekset.files import find_fastas
     from seekset.sequences import SequenceIndex
 
+    # A file that is named twice is refused, and not passed over: one of the two may have been meant to be another.
+    paths = [path for word in files for path in find_fastas(word)]
     with progress_bar("indexing", quiet=quiet or as_json) as tell:
         index = SequenceIndex.create(
-            files, output, duplicates="error" if unique else "keep", force=force, progress=tell
+            paths, output, duplicates="error" if unique else "keep", force=force, progress=tell
         )
     if verify:
         index.verify()

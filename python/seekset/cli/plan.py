@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from seekset.cli.files import open_fasta
+from seekset.cli.files import open_sequences
 from seekset.cli.options import PATH, common_options, drawing, plot_option
 from seekset.cli.terminal import say, show_json, show_table
 from seekset.errors import MismatchError, SeeksetWarning
@@ -34,7 +34,7 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # older versions of cli
 
 
 @click.command(name="plan")
-@click.argument("index", type=PATH)
+@click.argument("index", nargs=-1, required=True, type=PATH)
 @click.option("--tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of a batch.")
 @click.option("--max-length", type=_Limit(), default=1022, show_default=True, help="Most letters of a sequence.")
 @click.option(
@@ -66,7 +66,7 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # older versions of cli
 @plot_option(draws="how full the batches are and what falls to each rank")
 @common_options()
 def command(
-    index: str,
+    index: tuple[str, ...],
     tokens: int,
     max_length: int | None,
     overflow: Literal["truncate", "split", "error"],
@@ -81,12 +81,13 @@ def command(
 ) -> None:
     """Pack the sequences of INDEX into batches.
 
-    INDEX is a sequence index over many files, as Arrow or JSON, or one FASTA file. Shown is how full batches are and
-    how even ranks, which take every n-th batch.
+    INDEX is a sequence index over many files, as Arrow or JSON, or FASTA files, which may be globs and folders. Shown
+    is how full batches are and how even ranks, which take every n-th batch.
     """
     if overlap and overflow != "split":
         raise click.UsageError("--overlap needs --overflow split")
-    with _opened(index) as sequences:
+    name = ", ".join(index)
+    with open_sequences(index) as sequences:
         plan = _planned(
             sequences,
             tokens=None if table == "none" else table,
@@ -101,9 +102,9 @@ def command(
     facts, ranks = describe(plan), shares(plan, world_size)
     if plot is not None:
         with drawing(plot):
-            draw(plan, ranks, index, plot)
+            draw(plan, ranks, name, plot)
     if as_json:
-        show_json({"index": index, **facts, "ranks": ranks})
+        show_json({"index": name, **facts, "ranks": ranks})
     elif not quiet:
         _show(facts, ranks)
         for what, path in (("plan", output), ("picture", plot)):
@@ -150,17 +151,6 @@ _OPTIONS = (
     (r"\bmax_tokens\b", "--tokens"),
     (r"\bmax_length\b", "--max-length"),
 )
-
-
-def _opened(path: str) -> Fasta | SequenceIndex:
-    """A sequence index by the look of its first bytes, else a FASTA file."""
-    with open(path, "rb") as file:  # noqa: PTH123 (errors name the path as it was given)
-        start = file.read(64)
-    if start.startswith(b"ARROW1") or start.lstrip().startswith(b"{"):
-        from seekset.sequences import SequenceIndex
-
-        return SequenceIndex.load(path)
-    return open_fasta(path, None, duplicates="first")
 
 
 def describe(plan: Plan) -> dict[str, Any]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.files import open_fasta
+from seekset.cli.files import open_sequences
 from seekset.cli.options import PATH, common_options
 from seekset.cli.pool import SeveralWords, inspected, pool_options
 from seekset.cli.terminal import show_json, show_line
 from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
-    from seekset.fasta import Fasta
     from seekset.report import Figures, IndexFigures
     from seekset.report.kinds import Kind
-    from seekset.sequences import SequenceIndex
 
 
 @click.command(name="report", cls=SeveralWords)
@@ -35,8 +34,9 @@ def command(
     """Write one HTML page about WHAT.
 
     It needs neither a network nor anything beside it. WHAT is a FASTA file or its .sidx, a sequence index (Arrow or
-    JSON), a plan, or the folder of a run of `seekset embed`, under way or not; several are folders of shards, which
-    make one mixed pool. All options from --ranges on are those of `seekset pool inspect`, and for pools alone.
+    JSON), a plan, or the folder of a run of `seekset embed`, under way or not; several are FASTA files, or
+    folders of shards, which make one mixed pool. All options from --ranges on are those of `seekset pool inspect`, and
+    for pools alone.
     """
     from seekset import report
 
@@ -58,15 +58,19 @@ def _figures(what: tuple[str, ...], kind: Kind | None, options: dict[str, Any], 
     from seekset.report.kinds import kind_of
 
     path = Path(what[0])
-    kind = kind or ("pool" if len(what) > 1 else kind_of(path))
+    if kind is None:
+        several = len(what) > 1 and any(Path(one).is_dir() for one in what)
+        # Of what is given by a glob, only FASTA files are taken.
+        by_glob = has_magic(what[0]) and not path.exists()
+        kind = "pool" if several else "index" if by_glob else kind_of(path)
     if kind == "pool":
         plan, found = inspected(what, options, quiet=quiet)
         return report.pool_figures(plan, found, ", ".join(what), seed=options["seed"])
-    if len(what) > 1:
+    if len(what) > 1 and kind != "index":
         raise click.UsageError(f"a report is of one {kind}, but {len(what)} paths were given")
     _refuse_pool_options(kind)
     if kind == "index":
-        return _index_figures(path)
+        return _index_figures(what)
     if kind == "plan":
         from seekset.plan import Plan
 
@@ -86,32 +90,14 @@ def _refuse_pool_options(kind: Kind) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for pools, and this is a report of the kind {kind}")
 
 
-def _index_figures(path: Path) -> IndexFigures:
+def _index_figures(what: tuple[str, ...]) -> IndexFigures:
     """The figures of an index, with what is said when it is opened: it is on the page, and told here as well."""
     from seekset.report import index_figures
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SeeksetWarning)
-        with _opened(path) as index:
-            figures = index_figures(index, str(path), [str(one.message) for one in told])
+        with open_sequences(what) as index:
+            figures = index_figures(index, ", ".join(what), [str(one.message) for one in told])
     for warning in told:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return figures
-
-
-def _opened(path: Path) -> Fasta | SequenceIndex:
-    from seekset.report.kinds import content_of
-
-    content = content_of(path)
-    if content == "sequences":
-        from seekset.sequences import SequenceIndex
-
-        return SequenceIndex.load(path)
-    if content == "fasta index":
-        file = path.with_suffix("")
-        if path.suffix != ".sidx" or not file.exists():
-            raise MismatchError(f"{path}: expected the FASTA file that it is the index of beside it, found none")
-        return open_fasta(str(file), str(path), duplicates="first")
-    if content == "fasta":
-        return open_fasta(str(path), None, duplicates="first")
-    raise MismatchError(f"{path}: expected a FASTA file or an index, found something of the kind {content!r}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seekset.cli.files import open_fasta
+from seekset.cli.files import find_each, open_fasta
 from seekset.cli.options import PATH, common_options, drawing, index_option, plot_option
 from seekset.cli.terminal import say, show_faults, show_json, show_table
 
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json: bool, quiet: bool) -> None:
     """Show how many records FILES have and how long they are.
 
-    Indexes tell, which are made where they are missing.
+    Indexes tell, which are made where they are missing. FILES may be globs and folders, and an index stands for its
+    files.
     """
     from seekset.errors import SeeksetError
+    from seekset.files import find_fastas
     from seekset.lengths import describe
 
-    if plot is not None and len(files) > 1:
+    paths, faults = find_each(files, find_fastas)
+    if plot is not None and len(paths) > 1:
         raise click.UsageError("--plot draws one file, but several were given")
-    if index is not None and len(files) > 1:
+    if index is not None and max(len(paths), len(files)) > 1:
         raise click.UsageError("--index names one index, but several files were given")
     facts: list[dict[str, Any]] = []
-    faults: list[Exception] = []
     drawn: list[str] = []
-    for file in files:
+    for file in map(str, paths):
         try:
             with open_fasta(file, index, duplicates="first") as fasta:
                 facts.append({"file": file, **describe(fasta.lengths)})

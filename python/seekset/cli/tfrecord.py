@@ -63,8 +63,9 @@ def verify(files: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     from seekset import _core
     from seekset.errors import SeeksetError
     from seekset.indexing import Progress, side_by_side
+    from seekset.tfrecord import find_tfrecords
 
-    paths, unread = find_each(files)
+    paths, unread = find_each(files, find_tfrecords)
 
     def one(file: Path, tell: Callable[[int, int], None]) -> tuple[Path, int, list[str]] | OSError:
         try:

@@ -40,6 +40,8 @@ def command(
     goes to -o, or to stdout without it. An index is written whole or not at all. A file that can't be indexed does not
     keep the others from theirs.
     """
+    from seekset.tfrecord import find_tfrecords
+
     compared: Verify = None if verify == "none" else verify  # type: ignore[assignment]
     if files == ("-",):
         if as_json and output is None:
@@ -48,7 +50,7 @@ def command(
         return
     if "-" in files:
         raise click.UsageError("- means stdin and can't be given with files")
-    paths, faults = find_each(files)
+    paths, faults = find_each(files, find_tfrecords)
     if output is not None and len(paths) + len(faults) > 1:
         raise click.UsageError("-o names one index, but several files were given")
     show_faults(faults + _index_files(paths, output, jobs, compared, as_json=as_json, quiet=quiet))

@@ -53,6 +53,8 @@ def chosen_shards(
     readers = readers_by_name(reader, (str(as_path(directory)) for directory in data_dirs))
     found: dict[str, list[Path]] = {}
     for directory, text in zip(map(as_path, data_dirs), ranges, strict=True):
+        if directory.exists() and not directory.is_dir():
+            raise NotADirectoryError(f"{directory}: expected a directory of shards, found a file")
         if not directory.is_dir():
             raise FileNotFoundError(f"{directory}: there is no such directory")
         if str(directory) in found:

@@ -144,7 +144,7 @@ def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | Non
     def wanted(name: str) -> bool:
         return name.lower().endswith(suffixes) or (".tfrecord" in suffixes and ".tfrecord" in name.lower())
 
-    return sorted(find_files(patterns, wanted, _INDEXES))
+    return sorted(find_files(patterns, "shard", wanted, _INDEXES))
 
 
 class OpenFiles(Generic[_T]):
