@@ -65,8 +65,10 @@ def open_sequences(words: Sequence[str]) -> Fasta | SequenceIndex:
 def reworded(argument: str, option: str) -> Iterator[None]:
     """Let warnings name what a command takes, and not the argument of a function.
 
-    >>> with warnings.catch_warnings(record=True) as told, reworded("give index=", "give --index"):
-    ...     warnings.warn("give index= a place", SeeksetWarning)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     with reworded("give index=", "give --index"):
+    ...         warnings.warn("give index= a place", SeeksetWarning)
     >>> str(told[0].message)
     'give --index a place'
     """
