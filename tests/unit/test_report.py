@@ -218,6 +218,17 @@ def test_repeated_ids_and_remarks_are_told(reported, write):
     assert (page.facts["records with a repeated id"], figures["repeated_ids"]) == ("2", 2)
 
 
+def test_long_ids_and_headers_are_cut_on_the_page_and_say_so(reported, write):
+    write(b">" + b"i" * 5000 + b" " + b"h" * 5000 + b"\nMK\n", "long.fa")
+    page, figures = reported("long.fa")
+    assert page.rows("the longest", "letters")[0][0] == "i" * 299 + "…"
+    assert [one["id"] for one in figures["longest"]] == ["i" * 5000]
+    assert figures["longest"][0]["header"] == "i" * 299 + "…"
+    write(b">a " + b"h" * 5000 + b"\nMK\n", "headed.fa")
+    _, figures = reported("headed.fa")
+    assert figures["longest"][0]["header"] == "a " + "h" * 297 + "…"
+
+
 def test_hostile_ids_are_text(reported, write):
     write(HOSTILE.encode())
     page, figures = reported("x.fa")

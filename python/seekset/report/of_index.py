@@ -103,9 +103,18 @@ def _files(index: Fasta | SequenceIndex) -> tuple[FileShare, ...]:
 def _extremes(index: Fasta | SequenceIndex, rows: NDArray[np.intp]) -> tuple[Extreme, ...]:
     if isinstance(index, Fasta):
         records = (index[row] for row in rows.tolist())
-        return tuple(Extreme(record.id, len(record), record.description[:_LETTERS]) for record in records)
+        return tuple(Extreme(record.id, len(record), _cut(record.description)) for record in records)
     ids, lengths = index.ids(rows), index.lengths[rows].tolist()
     return tuple(Extreme(name, length, None) for name, length in zip(ids, lengths, strict=True))
+
+
+def _cut(text: str) -> str:
+    """So much of a text as people look at.
+
+    >>> _cut("a" * 9), len(_cut("a" * 900)), _cut("a" * 900)[-3:]
+    ('aaaaaaaaa', 300, 'aa…')
+    """
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -174,10 +183,10 @@ def _drawn_lengths(figures: IndexFigures) -> Markup:
 
 def _drawn_extremes(title: str, sequences: Sequence[Extreme]) -> Markup:
     heads: tuple[str, ...] = (f"the {title}", "letters")
-    rows: list[tuple[str | int | None, ...]] = [(one.id, one.length) for one in sequences]
-    if any(one.header is not None and one.header != one.id for one in sequences):
+    rows: list[tuple[str | int | None, ...]] = [(_cut(one.id), one.length) for one in sequences]
+    if any(one.header is not None and one.header != _cut(one.id) for one in sequences):
         heads = (*heads, "header")
-        rows = [(one.id, one.length, one.header) for one in sequences]
+        rows = [(_cut(one.id), one.length, one.header) for one in sequences]
     return table(heads, rows)
 
 
