@@ -15,7 +15,7 @@ from seekset.errors import DuplicateIdError, MismatchError, SeeksetWarning
 from seekset.extras import missing
 from seekset.fasta import Fasta
 from seekset.files import AnyPath, as_path
-from seekset.inference.publishing import published, refuse_to_replace
+from seekset.publishing import published, refuse_to_replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

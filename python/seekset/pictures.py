@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seekset.inference.publishing import published, refuse_to_replace
+from seekset.publishing import published, refuse_to_replace
 
 if TYPE_CHECKING:
     import os

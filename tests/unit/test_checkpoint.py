@@ -504,7 +504,7 @@ def test_a_killed_writer_leaves_what_the_next_survey_removes(store, program):
     source = """
         import os, signal, sys
         from pathlib import Path
-        from seekset.inference.publishing import published
+        from seekset.publishing import published
         with published(Path(sys.argv[1]) / "000000000000-000000000001.safetensors") as part:
             part.write_bytes(b"half")
             os.kill(os.getpid(), signal.SIGKILL)

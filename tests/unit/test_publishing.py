@@ -2,7 +2,7 @@
 
 import pytest
 
-from seekset.inference.publishing import published
+from seekset.publishing import published
 
 
 def test_errors_name_the_file_that_was_wanted_and_not_the_one_beside_it(tmp_path, names):

@@ -13,8 +13,8 @@ import numpy as np
 
 from seekset.errors import FormatError
 from seekset.inference.chunk_file import Chunk, encode, examine, file_name, is_file_name, read
-from seekset.inference.publishing import published, sweep
 from seekset.inference.results import Failure, Result, Span
+from seekset.publishing import published, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ import numpy as np
 
 from seekset.errors import MismatchError, MissingExtraError
 from seekset.extras import missing
-from seekset.inference.publishing import published, sweep
+from seekset.publishing import published, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

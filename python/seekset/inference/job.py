@@ -17,9 +17,9 @@ from seekset.errors import FormatError, MismatchError
 from seekset.inference.checkpoint import ChunkStore
 from seekset.inference.encoders.weights import is_hugging_face
 from seekset.inference.pieces import Pieces, cut_chunks
-from seekset.inference.publishing import published
 from seekset.inference.results import Failure, Result, Span
 from seekset.plan import Plan
+from seekset.publishing import published
 from seekset.sequences import SequenceIndex
 
 __all__ = ["EncoderOptions", "Job", "Manifest"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from seekset.errors import SeeksetError
-from seekset.inference.publishing import is_running
+from seekset.publishing import is_running
 
 __all__ = ["FolderLock", "FolderLockedError", "holder"]
 

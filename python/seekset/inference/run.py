@@ -26,11 +26,11 @@ from seekset.inference.events import Events, LogDisplay, read_events
 from seekset.inference.folder import claim_folder, leave_folder
 from seekset.inference.lock import FolderLock
 from seekset.inference.preparing import prepare
-from seekset.inference.publishing import published
 from seekset.inference.queue import WorkQueue
 from seekset.inference.request import Request
 from seekset.inference.signals import StopSignals
 from seekset.inference.supervisor import Outcome, Supervisor
+from seekset.publishing import published
 
 if TYPE_CHECKING:
     from seekset.inference.backends.crew import Crew

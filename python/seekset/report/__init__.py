@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from seekset.inference.publishing import published, refuse_to_replace
+from seekset.publishing import published, refuse_to_replace
 from seekset.report.of_index import IndexFigures, draw_index, index_figures
 from seekset.report.of_plan import PlanFigures, draw_plan, plan_figures
 from seekset.report.of_pool import PoolFigures, draw_pool, pool_figures

@@ -100,7 +100,7 @@ class TimeLine:
         """Mark runs that ended before they had begun to compute."""
         for event in events:
             if event["event"] == "preparing_failed":
-                text = _said("a run ended while preparing: {reason}", event)
+                text = f"a run ended while preparing: {event.get('reason', '?')}"
                 self.moments.append(Moment(self.seconds, event["time"], "not begun", text))
 
     def _add(self, events: Sequence[Mapping[str, Any]], number: int, until: float | None) -> None:
