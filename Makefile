@@ -64,6 +64,7 @@ test-python: $(VENV)/.built $(VENV)/.bgzip ## Run the Python tests, doctests and
 lint: $(VENV)/.built ## Check formatting, lints, types and stubs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --package seekset-core --no-deps --quiet
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

@@ -216,7 +216,7 @@ impl Fasta {
         Batch::plan(&self.index, requests).map_err(|e| self.named(e))
     }
 
-    /// Fills `slots`, which [`layout`] cuts out of an output, with what `kernel` makes of the batch's letters.
+    /// Fills `slots`, which `layout` cuts out of an output, with what `kernel` makes of the batch's letters.
     ///
     /// ```
     /// use seekset_core::gather::layout::{Ends, Rectangle, padded};

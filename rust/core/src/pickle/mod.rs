@@ -1,11 +1,11 @@
 //! Pickles of examples, read without an interpreter: from bytes to columns of numbers.
 //!
-//! A pickle is a program for a stack machine ([`opcode`], [`machine`]). It may call whatever it can name; here, names stand
-//! for a short list of makers ([`makers`]) of numpy's arrays and plain values, and any other is refused by its name. What
-//! a program makes lies in a [`heap`], by numbers and not by references, so that values may hold themselves and be nested
+//! A pickle is a program for a stack machine (`opcode`, `machine`). It may call whatever it can name; here, names stand
+//! for a short list of makers (`makers`) of numpy's arrays and plain values, and any other is refused by its name. What
+//! a program makes lies in a `heap`, by numbers and not by references, so that values may hold themselves and be nested
 //! as deep as they please: nothing here follows them by calls of calls. Everything that is allocated is counted first.
 //!
-//! Examples that are dicts become [`columns`]. All else is objects, which are for Python to make: of a pickle that was
+//! Examples that are dicts become `columns`. All else is objects, which are for Python to make: of a pickle that was
 //! read here to its end, it is known that it names nothing else, asks for no memory beyond its budget, and has no key
 //! whose hash would not end.
 //!

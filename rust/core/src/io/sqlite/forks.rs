@@ -2,7 +2,7 @@
 //! a child that was forked while another thread held one would wait for it for ever.
 //!
 //! Whoever forks may hold what others need (Python's GIL), and runs foreign code between [`hold`] and [`release`], in which
-//! anything may be collected as garbage. So what closes connections never waits here: see [`close`].
+//! anything may be collected as garbage. So what closes connections never waits here: see `close`.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,7 @@
 //! Which sequences share a batch, decided from their lengths alone, for all of them at once.
 //!
 //! Sequences become pieces ([`rules`]), pieces are sorted by length, and each goes into the batch that it fills best
-//! ([`rooms`]): best fit decreasing, which leaves next to nothing of a batch empty where there are many sequences. Equal
+//! (`rooms`): best fit decreasing, which leaves next to nothing of a batch empty where there are many sequences. Equal
 //! lengths keep the order of rows, so that a plan follows from lengths and rules.
 
 mod pieces;

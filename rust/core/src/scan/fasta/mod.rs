@@ -1,7 +1,7 @@
 //! FASTA: headers that start with `>`, each followed by lines of letters.
 //!
-//! A chunk of the file is scanned on its own ([`fragment`]), without knowing what came before it; what its ends belong
-//! to is settled when neighbouring chunks are stitched together in order ([`stitch`]).
+//! A chunk of the file is scanned on its own (`fragment`), without knowing what came before it; what its ends belong
+//! to is settled when neighbouring chunks are stitched together in order (`stitch`).
 
 pub(crate) mod fragment;
 pub mod header;
