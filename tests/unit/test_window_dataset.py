@@ -7,6 +7,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from conformance import CHECKS, Conformance
-from seekset import MismatchError, SeeksetWarning, TokenTable
+from seekset import MismatchError, SeeksetWarning, TokenTable, _core
 from seekset.datasets import Stream, WindowDataset
 from seekset.loading import ResumableBatchSampler, collate
 from window_reference import BOS, EOS, PAD, as_lists, fasta, item, letters, reverse_complement, spans
@@ -349,3 +350,9 @@ def test_letters_whose_id_is_a_special_one_do_not_count(write, unknown):
     assert ds[0]["labels"].tolist() == [4, 5, unknown, unknown, 4, 3, 1, 1]
     counts = float(unknown != 1)
     assert ds[0]["loss_mask"].tolist() == [1, 1, counts, counts, 1, 0, 0, 0]
+
+
+def test_a_mask_of_more_labels_than_can_be_counted_is_a_memory_error():
+    """Two rows of so many labels are 100,000 labels modulo 2**64: those would be memory that nobody wrote."""
+    with pytest.raises(MemoryError):
+        _core.letters_mask(np.array([0, 0]), np.array([1, 1]), 2**63 + 50_000)

@@ -208,13 +208,11 @@ where
     let width = kernel.width();
     let ends = Ends { prefix: &around.prefix, suffix: &around.suffix };
     let starts = offsets(letters.letters(), ends.prefix.len() + ends.suffix.len());
-    let (dims, values) = match shape {
-        Shape::Ragged => {
-            let values = *starts.last().unwrap_or(&0) as usize;
-            (vec![values, width], values * width)
-        }
-        Shape::Rows(columns) => (vec![starts.len() - 1, columns, width], (starts.len() - 1) * columns * width),
+    let dims = match shape {
+        Shape::Ragged => vec![*starts.last().unwrap_or(&0) as usize, width],
+        Shape::Rows(columns) => vec![starts.len() - 1, columns, width],
     };
+    let values = dims[0] * width;
     let dims = if kernel.columns().is_none() { &dims[..dims.len() - 1] } else { &dims[..] };
     let array = match out {
         Some(out) => out.clone(),

@@ -85,7 +85,7 @@ pub fn tokens<'py, T: Id + Number + Element>(
         let needed = letters.letters().iter().enumerate().map(|(row, &n)| n as usize + around.len(row)).sum();
         let fill = |room: &mut [T]| letters.gather(&kernel, slots(room, letters.letters(), 1, |row| around.of(row))?);
         // SAFETY: slots are all of the room but their ends, which are written; and gathering writes each of them.
-        let values = py.detach(|| unsafe { written(needed, fill) }).or_raise(py)?;
+        let values = py.detach(|| unsafe { written(needed, 1, fill) }).or_raise(py)?;
         return Ok(PyArray1::from_vec(py, values).into_any());
     };
     let shape = Rectangle { columns, width: 1, pad };
@@ -97,7 +97,7 @@ pub fn tokens<'py, T: Id + Number + Element>(
         return Ok(out.clone());
     }
     // SAFETY: rows are their letters, which gathering writes, and ends and padding, which are written.
-    let values = py.detach(|| unsafe { written(count * columns, fill) }).or_raise(py)?;
+    let values = py.detach(|| unsafe { written(count, columns, fill) }).or_raise(py)?;
     Ok(PyArray1::from_vec(py, values).reshape([count, columns])?.into_any())
 }
 
@@ -373,7 +373,7 @@ pub fn letters_mask<'py>(
         Ok(())
     };
     // SAFETY: there is room for as many rows as there are spans, and each is written as a whole.
-    let mask = py.detach(|| unsafe { written(starts.len() * labels, fill) }).or_raise(py)?;
+    let mask = py.detach(|| unsafe { written(starts.len(), labels, fill) }).or_raise(py)?;
     PyArray1::from_vec(py, mask).reshape([starts.len(), labels])
 }
 
@@ -411,6 +411,6 @@ fn masked<'py, T: Id + Ord + Element>(
     let uncounted = Uncounted::new(uncounted);
     let fill = |room: &mut [f32]| uncounted.write_rows(tokens, columns, room);
     // SAFETY: there are as many labels in all rows as there is room for, and each has its number written.
-    let mask = py.detach(|| unsafe { written(count * labels, fill) }).or_raise(py)?;
+    let mask = py.detach(|| unsafe { written(count, labels, fill) }).or_raise(py)?;
     PyArray1::from_vec(py, mask).reshape([count, labels])
 }

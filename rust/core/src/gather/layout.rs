@@ -91,7 +91,8 @@ pub fn rows<'a, 'e, T: Copy + 'e>(
         let needed = needs(row, n);
         return Err(Error::Mismatch(format!("window {row} needs {needed} columns, but the output has {columns}")));
     }
-    if out.len() != letters.len() * columns * width {
+    let needed = columns.checked_mul(width).and_then(|row| row.checked_mul(letters.len()));
+    if needed != Some(out.len()) {
         let (len, rows) = (out.len(), letters.len());
         return Err(Error::Mismatch(format!(
             "the output holds {len} values, but {rows} windows of {columns} were asked for"
@@ -151,6 +152,8 @@ mod tests {
         assert!(padded(&mut out, &[2, 3], shape(3), NONE).is_ok());
         assert!(padded(&mut out, &[2, 3], shape(4), NONE).is_err());
         assert!(padded(&mut out, &[2, 4], shape(3), NONE).is_err());
+        // Twice as many columns are more than can be counted, not six.
+        assert!(padded(&mut out, &[2, 3], shape((1 << 63) + 3), NONE).is_err());
         assert!(padded(&mut out, &[2, 3], shape(3), Ends { prefix: &[1], suffix: &[] }).is_err());
     }
 

@@ -19,14 +19,21 @@ macro_rules! numbers {
 }
 numbers!(u8, i32, i64, f32);
 
-/// Space for `len` numbers, in which `write` puts them. More than there is, is an error.
+/// Space for `rows` times `columns` numbers, in which `write` puts them. More than there is, is an error, and so is more
+/// than can be counted.
 ///
 /// # Safety
 ///
 /// Where `write` succeeds, it has written every number; and it reads none that it has not written.
-pub unsafe fn written<T: Number>(len: usize, write: impl FnOnce(&mut [T]) -> Result<()>) -> Result<Vec<T>> {
+pub unsafe fn written<T: Number>(
+    rows: usize,
+    columns: usize,
+    write: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<Vec<T>> {
+    let too_many = || Error::from(io::Error::from(io::ErrorKind::OutOfMemory));
+    let len = rows.checked_mul(columns).ok_or_else(too_many)?;
     let mut values: Vec<T> = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| Error::from(io::Error::from(io::ErrorKind::OutOfMemory)))?;
+    values.try_reserve_exact(len).map_err(|_| too_many())?;
     // SAFETY: the space was reserved, is nobody else's, and is only written to: that is the caller's part.
     write(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr(), len) })?;
     // SAFETY: `write` has written all of it.
@@ -45,16 +52,18 @@ mod tests {
             Ok(())
         };
         // SAFETY: all are written.
-        assert_eq!(unsafe { written(3, fill) }.unwrap(), [7, 7, 7]);
-        assert!(unsafe { written(0, fill) }.unwrap().is_empty());
+        assert_eq!(unsafe { written(3, 2, fill) }.unwrap(), [7; 6]);
+        assert!(unsafe { written(0, 9, fill) }.unwrap().is_empty());
     }
 
     #[test]
     fn failures_and_more_than_there_is_are_errors() {
         // SAFETY: nothing is said to be written.
-        let failed = unsafe { written::<u8>(3, |_| Err(Error::Mismatch("no".to_owned()))) };
+        let failed = unsafe { written::<u8>(3, 1, |_| Err(Error::Mismatch("no".to_owned()))) };
         assert_eq!(failed.unwrap_err().to_string(), "no");
-        // SAFETY: `write` is not called.
-        assert!(unsafe { written::<i64>(usize::MAX / 16, |_| unreachable!()) }.is_err());
+        for (rows, columns) in [(usize::MAX / 8, 1), (2, (1 << 63) + 50_000), (1 << 32, 1 << 32)] {
+            // SAFETY: `write` is not called.
+            assert!(unsafe { written::<i64>(rows, columns, |_| unreachable!()) }.is_err());
+        }
     }
 }
