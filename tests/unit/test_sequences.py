@@ -1,5 +1,7 @@
 """SequenceIndex: many FASTA files as one list, the longest first, in Arrow and in JSON."""
 
+import contextlib
+import itertools
 import json
 import logging
 import os
@@ -341,6 +343,24 @@ def test_progress_reaches_the_end(files, path):
     create_sequence_index(files, path, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (len(A) + len(B), len(A) + len(B))
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_an_exception_in_any_call_of_progress_comes_out_and_leaves_no_index(files, path):
+    for last in itertools.count():
+        calls = []
+
+        def progress(done, total, calls=calls, last=last):
+            calls.append(done)
+            if len(calls) > last:
+                raise RuntimeError("enough")
+
+        if path.exists():
+            path.unlink()
+        with contextlib.suppress(RuntimeError):
+            create_sequence_index(files, path, force=True, progress=progress)
+            break
+        assert not path.exists()
+    assert last >= len(calls) > 0  # it went on to the end only where nothing was raised
 
 
 def test_an_index_takes_no_place_of_a_fasta_file_or_its_index(files, tmp_path):

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
+use seekset_core::Result;
 use seekset_core::watch::Watch;
-use seekset_core::{Error, Result};
 
 use crate::errors::to_python;
 
@@ -35,8 +35,6 @@ pub fn watched<T: Send>(
         let result = work(&watch);
         (result, watch.raised.into_inner())
     });
-    match (result, raised) {
-        (Err(Error::Interrupted), Some(error)) => Err(error),
-        (result, _) => result.map_err(|error| to_python(py, &error)),
-    }
+    // Whatever became of the work: who raised it is to see it.
+    raised.map_or_else(|| result.map_err(|error| to_python(py, &error)), Err)
 }

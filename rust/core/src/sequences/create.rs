@@ -304,7 +304,9 @@ fn collect<'a>(
         }
         before += file.size;
     }
-    watch.progress(total, total);
+    if !watch.progress(total, total) {
+        return Err(Error::Interrupted);
+    }
     let records = if few { Records::Open(OpenFiles::new(open)) } else { Records::Collected(Box::new(builder)) };
     Ok((records, Facts { files, created: now(), json: None }))
 }
