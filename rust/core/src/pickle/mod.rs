@@ -71,7 +71,7 @@ pub fn read(pickle: &[u8], max_bytes: usize) -> Result<Pickled> {
     let examples = examples_in(&heap, found)?;
     let examples = match columns::stack(&mut heap, examples, max_bytes)? {
         Some(columns) => Examples::Columns(columns),
-        None if objects > OBJECTS * max_bytes as u64 => return Err(heap::too_large(max_bytes)),
+        None if objects > OBJECTS.saturating_mul(max_bytes as u64) => return Err(heap::too_large(max_bytes)),
         None => Examples::Objects,
     };
     Ok(Pickled { examples, bytes: heap.budget.taken() })

@@ -96,6 +96,13 @@ fn lists_that_hold_themselves_are_objects() {
 }
 
 #[test]
+fn objects_fit_into_bounds_that_nothing_reaches() {
+    for most in [1 << 62, usize::MAX / 4 + 1, usize::MAX] {
+        assert!(matches!(read(b"]NaK\x01a.", most).unwrap().examples, Examples::Objects), "{most}");
+    }
+}
+
+#[test]
 fn what_is_no_pickle_is_told() {
     for (pickle, message) in [
         (&b""[..], "expected a pickle, but it can't be read: EOFError: Ran out of input"),
