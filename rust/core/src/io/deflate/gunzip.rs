@@ -105,9 +105,13 @@ impl Inflater {
                 }
                 sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE if out.capacity() <= max_bytes => {
                     // A byte more than is allowed tells that there is more.
-                    let most = (max_bytes + 1).saturating_sub(out.len());
+                    let most = max_bytes.saturating_add(1).saturating_sub(out.len());
                     let more = (2 * (out.capacity() - out.len())).max(LEAST_ROOM).min(most);
+                    let before = out.capacity();
                     grow(out, more)?;
+                    if out.capacity() == before {
+                        return Err(inflates_beyond(max_bytes));
+                    }
                 }
                 sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => return Err(inflates_beyond(max_bytes)),
                 _ => return Err(told(content, max_bytes - out.len(), max_bytes, number)),
@@ -189,6 +193,13 @@ mod tests {
             let expected = format!("<bytes>: it has more than {} bytes inflated", whole.len() - 1);
             assert!(refused(&file, whole.len() - 1).starts_with(&expected));
         }
+    }
+
+    #[test]
+    fn a_bound_that_nothing_reaches_bounds_nothing() {
+        // The last member's size is of no use, so that the room has to grow.
+        let file = [gzip(&vec![7; 1_000_000]), gzip(b"")].concat();
+        assert_eq!(gunzip(&file, usize::MAX).unwrap().len(), 1_000_000);
     }
 
     #[test]
