@@ -154,8 +154,8 @@ impl MixedPool {
 
     /// Draws up to `want` rows and unpacks them, one after another, into `out`: for each field, room for so many rows.
     pub fn fill(&mut self, want: usize, out: &mut [&mut [u8]]) -> Result<Filled> {
-        if out.len() != self.fields.len() || self.fields.iter().zip(&*out).any(|(f, out)| out.len() < f.bytes() * want)
-        {
+        let too_short = |(field, out): (&Field, &&mut [u8])| field.bytes_of(want).is_none_or(|bytes| out.len() < bytes);
+        if out.len() != self.fields.len() || self.fields.iter().zip(&*out).any(too_short) {
             return Err(Error::Mismatch(format!("there is no room for {want} rows of {} fields", self.fields.len())));
         }
         let mut filled = Filled::default();
@@ -264,7 +264,7 @@ impl MixedPool {
 
 /// Packs rows: of each field, the values of all rows one after another. Gives the packed rows, and where each ends.
 pub fn pack_rows(fields: &[Field], columns: &[&[u8]], rows: usize) -> Result<(Vec<u8>, Vec<u64>)> {
-    if columns.len() != fields.len() || fields.iter().zip(columns).any(|(f, c)| c.len() != f.bytes() * rows) {
+    if columns.len() != fields.len() || fields.iter().zip(columns).any(|(f, c)| f.bytes_of(rows) != Some(c.len())) {
         return Err(Error::Mismatch(format!("the columns are not of {rows} rows of {} fields", fields.len())));
     }
     let part = |start: usize| {
@@ -428,6 +428,11 @@ mod tests {
         let refused = pool.provide(0, block(2, 299)).unwrap_err();
         assert_eq!(refused.to_string(), "299 rows were read where 300 were planned");
         let (mut first, mut second) = ([0; 8], [0; 12]);
-        assert!(pool.fill(2, &mut [&mut first, &mut second]).is_err());
+        // So many rows of eight bytes are none, modulo 2^64.
+        for want in [2, 1 << 61, usize::MAX] {
+            let refused = pool.fill(want, &mut [&mut first, &mut second]).unwrap_err();
+            assert_eq!(refused.to_string(), format!("there is no room for {want} rows of 2 fields"));
+        }
+        assert!(pack_rows(&fields(), &[&[], &[]], 1 << 62).is_err());
     }
 }

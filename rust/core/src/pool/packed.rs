@@ -43,6 +43,12 @@ impl Field {
         self.width * self.values
     }
 
+    /// Bytes of the values of so many rows, unless they are too many to be counted.
+    #[must_use]
+    pub fn bytes_of(&self, rows: usize) -> Option<usize> {
+        self.bytes().checked_mul(rows)
+    }
+
     /// The bits of a one.
     fn one(&self) -> u64 {
         match (self.float, self.width) {
