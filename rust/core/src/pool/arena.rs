@@ -85,13 +85,30 @@ impl Arena {
         self.chunks.len() * CHUNK * CELL
     }
 
+    /// Stores some rows, or none of them.
+    pub fn store_all<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<Vec<Stored>> {
+        let mut stored = Vec::new();
+        for row in rows {
+            match self.store(row) {
+                Ok(row) => stored.push(row),
+                Err(error) => {
+                    stored.into_iter().for_each(|row| self.free(row));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(stored)
+    }
+
     /// Stores a row.
     pub fn store(&mut self, row: &[u8]) -> Result<Stored> {
-        let len = u32::try_from(row.len()).map_err(|_| too_large(row.len()))?;
-        let mut stored = Stored { head: NONE, len };
+        if u32::try_from(row.len()).is_err() {
+            return Err(too_large(row.len()));
+        }
+        let mut stored = Stored::default();
         let mut last = NONE;
         for part in row.chunks(CONTENT) {
-            let number = self.take()?;
+            let number = self.take().inspect_err(|_| self.free(stored))?;
             let cell = self.cell_mut(number);
             cell.content[..part.len()].copy_from_slice(part);
             cell.next = NONE;
@@ -101,6 +118,7 @@ impl Arena {
                 self.cell_mut(last).next = number;
             }
             last = number;
+            stored.len += part.len() as u32;
         }
         Ok(stored)
     }

@@ -134,18 +134,24 @@ impl MixedPool {
         Bytes { rows: self.arena.used(), allocated: self.arena.allocated(), waiting: self.waiting }
     }
 
-    /// Hands over the rows of a reading.
+    /// Hands over the rows of a reading, once. Where it is an error, the pool is what it was before.
     pub fn provide(&mut self, reading: u32, block: Block) -> Result<()> {
         let (rows, planned) = (block.ends.len(), self.mixing.rows(reading).unwrap_or(0) as usize);
         if rows != planned || planned == 0 {
             return Err(Error::Mismatch(format!("{rows} rows were read where {planned} were planned")));
         }
-        for (row, slot) in self.absent.remove(&reading).unwrap_or_default() {
-            self.keep(slot, block.row(row))?;
+        if self.staged.contains_key(&reading) {
+            return Err(Error::Mismatch(format!("reading {reading} was provided before, and rows of it still wait")));
         }
-        if let Some(first) = self.mixing.first_unloaded(reading) {
-            let rows = (first..planned as u32).map(|row| self.arena.store(block.row(row)));
-            let rows = rows.collect::<Result<Vec<_>>>()?;
+        let absent = self.absent.get(&reading).map_or(&[][..], Vec::as_slice);
+        let first = self.mixing.first_unloaded(reading);
+        let needed = absent.iter().map(|&(row, _)| row).chain(first.unwrap_or(planned as u32)..planned as u32);
+        let mut stored = self.arena.store_all(needed.map(|row| block.row(row)))?;
+        let rows = stored.split_off(absent.len());
+        for ((_, slot), stored) in self.absent.remove(&reading).unwrap_or_default().into_iter().zip(stored) {
+            self.put(slot, stored);
+        }
+        if let Some(first) = first {
             self.waiting += rows.iter().map(|row| Arena::cost(row.len())).sum::<usize>();
             self.staged.insert(reading, Staged { first, rows });
         }
@@ -198,12 +204,6 @@ impl MixedPool {
             }
         }
         None
-    }
-
-    fn keep(&mut self, slot: u32, row: &[u8]) -> Result<()> {
-        let stored = self.arena.store(row)?;
-        self.put(slot, stored);
-        Ok(())
     }
 
     fn put(&mut self, slot: u32, stored: Stored) {
@@ -417,6 +417,55 @@ mod tests {
         assert!(loaded > 0, "rows were pooled until those of the other source were missing");
         assert_eq!(pool.bytes().waiting, waiting(&pool));
         assert!(pool.bytes().waiting < cost);
+    }
+
+    #[test]
+    fn a_reading_is_provided_once() {
+        let mut pool = MixedPool::new(mixing(40), fields()).unwrap();
+        let reading = pool.mixing().next_reading().unwrap();
+        pool.provide(reading, block(2, 300)).unwrap();
+        let before = pool.bytes();
+        let refused = pool.provide(reading, block(2, 300)).unwrap_err();
+        assert_eq!(refused.to_string(), "reading 0 was provided before, and rows of it still wait");
+        assert_eq!(pool.bytes(), before);
+        let expected = numbers(MixedPool::new(mixing(40), fields()).unwrap(), 10);
+        assert_eq!(numbers(pool, 10), expected);
+    }
+
+    /// A file of nothing but a hole, which takes no memory.
+    struct Hole(std::sync::Arc<crate::io::mapped::Mapped>);
+
+    impl AsRef<[u8]> for Hole {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_bytes()
+        }
+    }
+
+    #[test]
+    fn rows_that_cannot_be_stored_leave_the_pool_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = tempfile::tempfile_in(folder.path()).unwrap();
+        let (small, large) = (1000, 1 << 32);
+        file.set_len(299 * small + large).unwrap();
+        let hole = crate::io::mapped::Mapped::unnamed(file, folder.path()).unwrap();
+        let whole = numbers(MixedPool::new(mixing(40), fields()).unwrap(), 10);
+        for skip in [0, 100] {
+            let mut plan = mixing(40);
+            (0..skip).for_each(|_| assert!(plan.draw_next().is_some()));
+            let mut pool = MixedPool::new(plan, fields()).unwrap();
+            let readings = if skip == 0 { vec![pool.mixing().next_reading().unwrap()] } else { pool.mixing().resume() };
+            let reading = *readings.iter().find(|&&reading| pool.mixing().stretch(reading) == 2).unwrap();
+            // The last row of a block is one that waits, so that all others are stored before it.
+            let ends = (1..300).map(|row| row * small).chain([299 * small + large]).collect();
+            let refused = pool.provide(reading, Block::new(Box::new(Hole(hole.clone())), ends).unwrap()).unwrap_err();
+            assert!(refused.to_string().contains("rows of up to 4 GiB, but 4294967296 bytes"), "{refused}");
+            assert_eq!((pool.bytes().rows, pool.bytes().waiting), (0, 0));
+            for reading in readings {
+                let stretch = pool.mixing().stretch(reading);
+                pool.provide(reading, block(stretch, LENGTHS[stretch as usize])).unwrap();
+            }
+            assert_eq!(numbers(pool, 50), whole[skip..], "after {skip}");
+        }
     }
 
     #[test]
