@@ -41,7 +41,8 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
     Args:
         path: The file.
         index: Where the index is, if not beside the file.
-        rebuild: Whether to build an index that is missing or does not fit. If not, those are ``StaleIndexError``.
+        rebuild: Whether to build an index that is missing or does not fit. If not, those are ``StaleIndexError``, and
+            nothing is written; the block table of a compressed file (``.gzi``) is then made in memory if it is missing.
         duplicates: ``"error"`` refuses a file in which two records have one id; with ``"first"`` the id means the first
             of them, and the others are reached by row.
         io: ``"mmap"``, or ``"pread"`` for files that others may cut short while they are read.

@@ -247,7 +247,26 @@ def test_a_good_block_table_is_left_alone(compressed):
 def test_a_missing_block_table_is_made_again(compressed):
     path, table = compressed
     path.with_name("x.fa.gz.gzi").unlink()
+    assert seekset.Fasta(path).fetch("short") == RECORDS["short"]
+    assert path.with_name("x.fa.gz.gzi").read_bytes() == table
+
+
+def test_a_missing_block_table_is_not_written_without_rebuild(compressed, names):
+    path, _ = compressed
+    path.with_name("x.fa.gz.gzi").unlink()
     assert seekset.Fasta(path, rebuild=False).fetch("short") == RECORDS["short"]
+    path.with_name("x.fa.gz.sidx").unlink()
+    with pytest.raises(seekset.StaleIndexError, match="there is none"):
+        seekset.Fasta(path, rebuild=False)
+    assert names() == ["x.fa.gz"]
+
+
+def test_a_missing_block_table_is_made_again_by_an_index_of_many_files(compressed, tmp_path):
+    path, table = compressed
+    seekset.SequenceIndex.create([path], tmp_path / "all.sidx")
+    path.with_name("x.fa.gz.gzi").unlink()
+    index = seekset.SequenceIndex.load(tmp_path / "all.sidx")
+    assert index.fetch_many([0]) == [max(RECORDS.values(), key=len)]
     assert path.with_name("x.fa.gz.gzi").read_bytes() == table
 
 

@@ -28,7 +28,7 @@ use crate::watch::{Unwatched, Watch};
 pub struct OpenOptions {
     /// Where the index is; beside the file, with `.sidx` added, unless given.
     pub index: Option<PathBuf>,
-    /// Whether to build an index that is missing, stale or damaged. Without it those are errors.
+    /// Whether to build an index that is missing, stale or damaged. Without it those are errors and nothing is written.
     pub build: bool,
     /// Whether to build the index even if there is a good one.
     pub force: bool,
@@ -80,6 +80,11 @@ impl Fasta {
     /// [`Fasta::open`], watched while an index is built.
     pub fn open_watched(path: &Path, options: &OpenOptions, watch: &dyn Watch) -> Result<Self> {
         let table = if options.build { Table::Sampled } else { Table::Kept };
+        Self::open_with_table(path, options, table, watch)
+    }
+
+    /// The same, with a say in what becomes of a `.gzi`.
+    pub(crate) fn open_with_table(path: &Path, options: &OpenOptions, table: Table, watch: &dyn Watch) -> Result<Self> {
         let mut opened = open_watched(path, options.access, table, watch)?;
         let index_path = options.index.clone().unwrap_or_else(|| beside(path, ".sidx"));
         let found = if options.force { Err(None) } else { find_index(&index_path, &opened) };

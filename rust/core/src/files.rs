@@ -14,7 +14,7 @@ use crate::fasta::{Fasta, OpenOptions, Origin};
 use crate::index::sequences::{FastaFile, Seen};
 use crate::io::Fingerprint;
 use crate::io::fingerprint::mtime_ns;
-use crate::io::open::beside;
+use crate::io::open::{Table, beside};
 use crate::io::whole::WholeFile;
 use crate::watch::{Unwatched, Watch};
 
@@ -166,7 +166,8 @@ pub(crate) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: 
             if place.as_ref().is_some_and(|place| !place.exists()) {
                 continue;
             }
-            match Fasta::open_watched(path, &OpenOptions { index: place, ..kept.clone() }, watch) {
+            let kept = OpenOptions { index: place, ..kept.clone() };
+            match Fasta::open_with_table(path, &kept, Table::Sampled, watch) {
                 Err(Error::Stale { .. } | Error::Format { .. }) => {}
                 opened => return opened,
             }

@@ -47,7 +47,7 @@ pub enum Table {
     Sampled,
     /// It is compared block by block, for those who are about to read the whole file.
     Compared,
-    /// It is used if it fits; if not, that is an error.
+    /// It is used if it fits; if not, that is an error. Where there is none, one is made in memory: nothing is written.
     Kept,
 }
 
@@ -155,7 +155,8 @@ fn blocks(raw: &dyn Source, path: &Path, seen: &Fingerprint, table: Table, watch
         return Err(Error::stale(format!("its block table {} is not that of the file", gzi_path.display())));
     }
     let bytes = Gzi::build(raw, watch)?;
-    if !there.is_some_and(|there| there.as_bytes() == bytes && is_newer(&there, seen)) {
+    let fits = there.is_some_and(|there| there.as_bytes() == bytes && is_newer(&there, seen));
+    if !fits && table != Table::Kept {
         // A folder that can't be written is no reason not to read.
         let _ = WholeFile::create(&gzi_path).and_then(|mut file| {
             std::io::Write::write_all(&mut file, &bytes)?;
