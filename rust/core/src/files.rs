@@ -56,7 +56,7 @@ impl Files {
         let fasta = Arc::new(open_fasta(path, self.index.as_deref(), false, &Unwatched).map_err(|e| self.named(e))?);
         self.compare(file, fasta.index().fingerprint())?;
         if let Ok(mut open) = self.open.try_lock() {
-            open.keep(file, Arc::clone(&fasta));
+            open.keep(file, Arc::clone(&fasta), kept());
         }
         Ok(fasta)
     }
@@ -143,13 +143,15 @@ impl Kept {
         Some(Arc::clone(fasta))
     }
 
-    /// Keeps a file open and lets go of the one used longest ago. An index in memory is never let go: it would be built again.
-    fn keep(&mut self, file: u32, fasta: Arc<Fasta>) {
-        if self.files.len() >= kept() {
-            let written = self.files.iter().filter(|(_, (_, fasta))| !matches!(fasta.origin(), Origin::Memory { .. }));
-            if let Some(oldest) = written.min_by_key(|(_, (last, _))| *last).map(|(&number, _)| number) {
-                self.files.remove(&oldest);
-            }
+    /// Keeps a file open and lets go of the one used longest ago, if there are `most`. An index in memory would be built
+    /// again: it is let go only where there are twice as many, which descriptors are left for.
+    fn keep(&mut self, file: u32, fasta: Arc<Fasta>, most: usize) {
+        let in_memory = |fasta: &Fasta| matches!(fasta.origin(), Origin::Memory { .. });
+        let oldest = self.files.iter().min_by_key(|(_, (last, fasta))| (in_memory(fasta), *last));
+        if let Some((&number, (_, fasta))) = oldest
+            && self.files.len() >= if in_memory(fasta) { 2 * most } else { most }
+        {
+            self.files.remove(&number);
         }
         self.uses += 1;
         self.files.insert(file, (self.uses, fasta));
@@ -162,10 +164,7 @@ pub(crate) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: 
     let part = index.map(|index| part_path(path, index));
     let kept = OpenOptions { build: false, ..options.clone() };
     if !force {
-        for place in [None, part.clone()] {
-            if place.as_ref().is_some_and(|place| !place.exists()) {
-                continue;
-            }
+        for place in places(part.as_ref()) {
             let kept = OpenOptions { index: place, ..kept.clone() };
             match Fasta::open_with_table(path, &kept, Table::Sampled, watch) {
                 Err(Error::Stale { .. } | Error::Format { .. }) => {}
@@ -179,6 +178,11 @@ pub(crate) fn open_fasta(path: &Path, index: Option<&Path>, force: bool, watch: 
     Fasta::open_watched(path, &OpenOptions { index: elsewhere, ..options }, watch)
 }
 
+/// Where an index of a file may lie: beside the file, which needs no name, and at `part` if something is there.
+fn places(part: Option<&PathBuf>) -> impl Iterator<Item = Option<PathBuf>> {
+    std::iter::once(None).chain(part.filter(|part| part.exists()).cloned().map(Some))
+}
+
 fn can_write(path: &Path) -> bool {
     WholeFile::create(path).is_ok()
 }
@@ -189,4 +193,53 @@ fn part_path(path: &Path, index: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(path);
     let hash = xxh3_64(folder.as_os_str().as_encoded_bytes());
     beside(index, ".parts").join(format!("{name}.{hash:016x}.sidx"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_let_go_and_indexes_in_memory_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.fa");
+        std::fs::write(&path, b">a\nACGT\n").unwrap();
+        let open = |index: Option<&str>| {
+            let index = index.map(|index| folder.path().join(index));
+            Arc::new(Fasta::open(&path, &OpenOptions { index, ..OpenOptions::default() }).unwrap())
+        };
+        let (written, memory) = (open(None), open(Some("no/folder/x.sidx")));
+        assert!(matches!(memory.origin(), Origin::Memory { .. }));
+        let numbers = |open: &Kept| {
+            let mut numbers: Vec<u32> = open.files.keys().copied().collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        let mut open = Kept::default();
+        for (file, fasta, expected) in [
+            (0, &memory, &[0][..]),
+            (1, &written, &[0, 1]),
+            (2, &written, &[0, 1, 2]),
+            (3, &written, &[0, 2, 3]),
+            (4, &memory, &[0, 3, 4]),
+            (5, &memory, &[0, 4, 5]),
+            (6, &memory, &[0, 4, 5, 6]),
+            (7, &memory, &[0, 4, 5, 6, 7]),
+            (8, &memory, &[0, 4, 5, 6, 7, 8]),
+            (9, &memory, &[4, 5, 6, 7, 8, 9]),
+        ] {
+            open.keep(file, Arc::clone(fasta), 3);
+            assert_eq!(numbers(&open), expected, "after {file}");
+        }
+    }
+
+    #[test]
+    fn an_index_is_looked_for_once_in_each_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join("part.sidx");
+        assert_eq!(places(None).collect::<Vec<_>>(), [None]);
+        assert_eq!(places(Some(&part)).collect::<Vec<_>>(), [None]);
+        std::fs::write(&part, b"").unwrap();
+        assert_eq!(places(Some(&part)).collect::<Vec<_>>(), [None, Some(part)]);
+    }
 }
