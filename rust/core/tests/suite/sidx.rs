@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use seekset_core::Result;
 use seekset_core::index::{Entry, Sidx};
-use seekset_core::io::Store;
+use seekset_core::io::{Fingerprint, Store};
 
 use crate::damage::damage;
 use crate::generate::{cases, fasta};
@@ -148,13 +148,31 @@ proptest! {
 #[test]
 fn no_single_byte_of_an_index_can_be_changed_unnoticed() {
     let sound = Sound::sample();
+    let told = in_metadata(&open(&sound.bytes).expect("an index"));
     for at in 0..sound.bytes.len() {
         for mask in [1, 0x10, 0xff] {
             let mut bytes = sound.bytes.clone();
             bytes[at] ^= mask;
             sound.check(&bytes, &(at, mask));
+            let found = open(&bytes).map(|index| in_metadata(&index));
+            assert!(found.as_ref().map_or(true, |found| *found == told), "{at}, {mask}: {found:?}");
         }
     }
+}
+
+/// What stands in the metadata alone.
+fn in_metadata(index: &Sidx) -> (u64, u64, Fingerprint) {
+    (index.repeated_ids(), index.data_size(), *index.fingerprint())
+}
+
+/// As all were once: the key is another one, which nobody looks for.
+#[test]
+fn an_index_without_a_checksum_of_its_metadata_is_opened() {
+    let mut bytes = Sound::sample().bytes.clone();
+    let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"seekset.check")).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| bytes[at + 8] = b'C');
+    assert_eq!(open(&bytes).expect("an index").len(), 5);
 }
 
 /// Where the fuzzer of indexes starts from.

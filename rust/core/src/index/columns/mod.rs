@@ -139,6 +139,12 @@ impl Columns {
         Ok(())
     }
 
+    /// Whether the metadata were [`sealed`]: those of a `.sidx` were not always.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.metadata.contains_key(SEAL)
+    }
+
     /// An error unless the metadata are as they were [`sealed`].
     pub fn check_seal(&self) -> Result<()> {
         if self.number("check", 16)? == i128::from(seal(&self.metadata)) {

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{Entry, KIND, VERSION, check_marks, fields};
 use crate::error::{Error, Result};
-use crate::index::columns::{Column, write};
+use crate::index::columns::{Column, sealed, write};
 use crate::index::lookup::{Repeats, Sorter, hash_name};
 use crate::io::spool::Spool;
 use crate::io::{Fingerprint, Source};
@@ -198,19 +198,17 @@ fn metadata(
     repeats: &Repeats,
 ) -> HashMap<String, String> {
     let (first, again) = repeats.earliest.unwrap_or_default();
-    [
-        ("seekset.kind", KIND.to_owned()),
-        ("seekset.version", VERSION.to_string()),
-        ("seekset.writer", format!("seekset {}", env!("CARGO_PKG_VERSION"))),
-        ("seekset.file_size", fingerprint.size.to_string()),
-        ("seekset.file_mtime_ns", fingerprint.mtime_ns.to_string()),
-        ("seekset.file_sample", format!("{:016x}", fingerprint.sample)),
-        ("seekset.data_size", data.to_string()),
-        ("seekset.rows", rows.to_string()),
-        ("seekset.length_check", format!("{lengths:016x}")),
-        ("seekset.repeated_ids", repeats.count.to_string()),
-        ("seekset.first_repeat", format!("{first} {again}")),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-    .into()
+    sealed([
+        ("kind", KIND.to_owned()),
+        ("version", VERSION.to_string()),
+        ("writer", format!("seekset {}", env!("CARGO_PKG_VERSION"))),
+        ("file_size", fingerprint.size.to_string()),
+        ("file_mtime_ns", fingerprint.mtime_ns.to_string()),
+        ("file_sample", format!("{:016x}", fingerprint.sample)),
+        ("data_size", data.to_string()),
+        ("rows", rows.to_string()),
+        ("length_check", format!("{lengths:016x}")),
+        ("repeated_ids", repeats.count.to_string()),
+        ("first_repeat", format!("{first} {again}")),
+    ])
 }

@@ -29,6 +29,9 @@ impl Sidx {
     pub fn open(store: Store) -> Result<Self> {
         let columns = Columns::open(store, &fields())?;
         columns.check_kind(KIND, VERSION)?;
+        if columns.is_sealed() {
+            columns.check_seal()?;
+        }
         columns.check_rows()?;
         let number = |key: &str, radix| columns.number(key, radix);
         let fingerprint = Fingerprint {
