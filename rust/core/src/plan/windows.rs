@@ -96,12 +96,6 @@ impl Windows {
         self.stride
     }
 
-    /// The letters of a window that is full.
-    #[must_use]
-    pub fn content(&self) -> u64 {
-        self.content
-    }
-
     /// How many windows a stretch has.
     #[must_use]
     pub fn count(&self, length: u64) -> u64 {

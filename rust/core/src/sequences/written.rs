@@ -1,6 +1,6 @@
 //! An index that was written and has no name yet.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -86,7 +86,6 @@ impl Written {
 fn memory(builder: Builder<'_>, facts: &Facts) -> Result<Store> {
     let mut bytes = Vec::new();
     builder.finish(facts, &mut bytes)?;
-    bytes.flush()?;
     Ok(Store::memory(&bytes))
 }
 

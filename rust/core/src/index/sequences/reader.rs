@@ -175,11 +175,6 @@ impl Sequences {
         self.looked_up().sequence(row)
     }
 
-    /// The file of a sequence.
-    pub fn file(&self, sequence: &Sequence) -> Result<&FastaFile> {
-        self.facts.files.get(sequence.file as usize).ok_or_else(|| Error::format(0, "a file has no such number"))
-    }
-
     /// The id of the sequence in a row.
     pub fn id(&self, row: u64) -> Result<&str> {
         self.looked_up().id(row)

@@ -1,7 +1,6 @@
 //! The uncompressed bytes of a gzip or zlib file as a source: inflated from the nearest point, compared, handed out.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -68,20 +67,13 @@ pub struct Deflate {
     raw: Arc<dyn Source>,
     index: Arc<Zidx>,
     parking: Arc<Parking>,
-    inflated: AtomicU64,
 }
 
 impl Deflate {
     /// A source over the compressed bytes `raw`, which `index` was made from.
     #[must_use]
     pub fn new(raw: Arc<dyn Source>, index: Arc<Zidx>) -> Self {
-        Self { raw, index, parking: Arc::default(), inflated: AtomicU64::new(0) }
-    }
-
-    /// How many bytes all reads together have inflated, those on the way to what they wanted included.
-    #[must_use]
-    pub fn inflated(&self) -> u64 {
-        self.inflated.load(Ordering::Relaxed)
+        Self { raw, index, parking: Arc::default() }
     }
 
     /// The parked cursor that serves `offset` best, else a new one.
@@ -127,7 +119,6 @@ impl Deflate {
         cursor.chunk.resize(wanted, 0);
         let from = cursor.decoder.at();
         let filled = cursor.decoder.fill(&*self.raw, &mut cursor.chunk, false)?.len;
-        self.inflated.fetch_add(filled as u64, Ordering::Relaxed);
         if wanted == 0 || filled != wanted || xxh3_64(&cursor.chunk) != sum {
             let (start, end) = (cursor.at, cursor.at + wanted as u64);
             return Err(Error::corrupt(
