@@ -25,7 +25,8 @@ def row_number(row: SupportsIndex, count: int) -> int:
         raise TypeError(f"a row is asked for by its number, not by {type(row).__name__}")
     number = row.__index__()
     if not -count <= number < count:
-        there = f"there are {count} rows, 0 to {count - 1}" if count else "there are no rows"
+        few = {0: "there are no rows", 1: "there is one row, row 0"}
+        there = few.get(count, f"there are {count} rows, 0 to {count - 1}")
         raise IndexError(f"row {number} is out of range: {there}")
     return number % count
 

@@ -148,6 +148,8 @@ def test_a_letter_that_a_table_does_not_know_is_a_mismatch_error(opened):
 def test_a_row_out_of_range_is_an_index_error(opened):
     with pytest.raises(IndexError, match="row 3 is out of range: there are 3 rows, 0 to 2"):
         opened(GOOD)[3]
+    with pytest.raises(IndexError, match="row 1 is out of range: there is one row, row 0"):
+        opened(b">a\nMK\n")[1]
     with pytest.raises(IndexError, match="row 0 is out of range: there are no rows"):
         opened(b"")[0]
 

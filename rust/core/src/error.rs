@@ -155,7 +155,7 @@ pub enum Error {
         message: String,
     },
     /// A row beyond the last.
-    #[error("row {row} is out of range: there are {rows} rows, 0 to {}", rows.saturating_sub(1))]
+    #[error("row {row} is out of range: {}", there_are(*rows))]
     RowOutOfRange {
         /// The row asked for, as the caller gave it.
         row: i64,
@@ -262,6 +262,15 @@ impl Error {
     }
 }
 
+/// How many rows there are, in words.
+fn there_are(rows: u64) -> String {
+    match rows {
+        0 => "there are no rows".to_owned(),
+        1 => "there is one row, row 0".to_owned(),
+        _ => format!("there are {rows} rows, 0 to {}", rows - 1),
+    }
+}
+
 impl From<io::Error> for Error {
     /// An error of ours that passed through [`std::io::Read`] comes out as it was.
     fn from(source: io::Error) -> Self {
@@ -279,6 +288,14 @@ mod tests {
         assert_eq!(error.to_string(), "x.fa: byte 12: expected '>', found 'A'");
         let error = error.map_places(|place| Place { line: Some(3), ..place });
         assert_eq!(error.to_string(), "x.fa: line 3, byte 12: expected '>', found 'A'");
+    }
+
+    #[test]
+    fn rows_are_counted_in_words() {
+        let message = |rows| Error::RowOutOfRange { row: 7, rows }.to_string();
+        assert_eq!(message(0), "row 7 is out of range: there are no rows");
+        assert_eq!(message(1), "row 7 is out of range: there is one row, row 0");
+        assert_eq!(message(2), "row 7 is out of range: there are 2 rows, 0 to 1");
     }
 
     #[test]

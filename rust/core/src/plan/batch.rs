@@ -226,7 +226,7 @@ mod tests {
     fn requests_that_cannot_be_met_say_why() {
         let index = index_of(b">a\nACGT\n");
         let message = |request| Batch::plan(&index, &[Request::whole(0), request]).unwrap_err().to_string();
-        assert_eq!(message(Request::whole(1)), "row 1 is out of range: there are 1 rows, 0 to 0");
+        assert_eq!(message(Request::whole(1)), "row 1 is out of range: there is one row, row 0");
         let beyond = Request { start: 5, ..Request::whole(0) };
         assert_eq!(message(beyond), "a window starts at letter 5 of row 0, which has 4 letters");
     }
