@@ -128,3 +128,85 @@ CUT_ALL_THE_TIME = """
 def test_pread_survives_a_file_that_is_cut_all_the_time(run, write):
     write(SMALL)
     assert run(CUT_ALL_THE_TIME) == "True True\n"
+
+
+CUT_INDEX = """
+    import os, sys, time
+    import numpy as np
+    import seekset
+    from seekset import _core
+
+    rows, starts, letters = np.array([1, 0]), np.array([0, 3]), np.array([2, 4])
+    rule = (8, 8, 8, "partial", 0, None)
+    io = sys.argv[1]
+    fasta, core = seekset.Fasta("x.fa", io=io, duplicates="first"), _core.Fasta("x.fa", io=io)
+    contigs = _core.Contigs(["x.fa"])
+    sequences = seekset.SequenceIndex.create(["x.fa"], "all.sidx")
+    ends = contigs.windows(rule)[0]
+    READS = {
+        "sequence": lambda: fasta[0].sequence,
+        "lookup": lambda: fasta["b"],
+        "refuse_duplicates": core.refuse_duplicates,
+        "verify": core.verify,
+        "nearest": lambda: core.nearest("c", 1, 10),
+        "length": lambda: contigs.length(0),
+        "id": lambda: contigs.id(0),
+        "ids": lambda: contigs.ids(0),
+        "find": lambda: contigs.find("b"),
+        "windows": lambda: contigs.windows(rule),
+        "windows of a split": lambda: contigs.windows(rule, splits=[0.5, 0.5], split=1),
+        "short": lambda: contigs.short(rule, ends),
+        "locate": lambda: contigs.locate(rule, ends, rows),
+        "fetch": lambda: contigs.fetch(rows, starts, letters),
+        "fetch_many": lambda: sequences.fetch_many(rows),
+    }
+    for name, read in READS.items():
+        try:
+            read()
+        except seekset.DuplicateIdError:
+            assert name == "refuse_duplicates"
+    os.truncate("x.fa.sidx", 0)
+    time.sleep(0.01)  # single reads look at most once a millisecond
+    for _ in range(2):
+        for name, read in READS.items():
+            try:
+                print(name, "gave", read())
+            except seekset.StaleIndexError as error:
+                assert "x.fa.sidx: its size was " in str(error) and "open it again" in str(error), error
+"""
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_an_index_that_is_cut_while_it_is_open_is_a_stale_index_error(run, write, io):
+    write(SMALL + b">a again\nMK\n")
+    assert run(CUT_INDEX, io) == ""
+
+
+CUT_SEQUENCE_INDEX = """
+    import os, time
+    import seekset
+    from seekset import _core
+
+    index = _core.SequenceIndex.create(["x.fa"], "all.sidx")
+    READS = {
+        "verify": index.verify,
+        "refuse_duplicates": index.refuse_duplicates,
+        "entry": lambda: index.entry(0),
+        "lengths": index.lengths,
+        "save": lambda: index.save("other.sidx"),
+    }
+    for read in READS.values():
+        read()
+    os.truncate("all.sidx", 0)
+    time.sleep(0.01)
+    for name, read in READS.items():
+        try:
+            print(name, "gave", read())
+        except seekset.StaleIndexError as error:
+            assert "all.sidx: its size was " in str(error), error
+"""
+
+
+def test_a_sequence_index_that_is_cut_while_it_is_open_is_a_stale_index_error(run, write):
+    write(SMALL)
+    assert run(CUT_SEQUENCE_INDEX) == ""

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::fasta::Origin;
+use crate::fasta::{Fasta, Origin};
 use crate::files::{Files, by_file, open_fasta};
 use crate::gather::{self, Kernel, Raw};
 use crate::index::Sidx;
@@ -49,12 +49,14 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    fn has(&self, contig: u64, row: u64, index: &Sidx) -> Result<bool> {
+    fn has(&self, contig: u64, row: u64, fasta: &Fasta) -> Result<bool> {
         if self.wanted.is_some_and(|wanted| !wanted.get(contig as usize).copied().unwrap_or(false)) {
             return Ok(false);
         }
         match self.split {
-            Some((splits, number)) => Ok(splits.of(index.id(row)?.as_bytes()) == Some(number)),
+            Some((splits, number)) => {
+                Ok(splits.of(fasta.read_index(|index| index.id(row))?.as_bytes()) == Some(number))
+            }
             None => Ok(true),
         }
     }
@@ -176,16 +178,13 @@ impl Contigs {
     /// The id of a contig.
     pub fn id(&self, contig: u64) -> Result<String> {
         let (file, row) = self.place(contig)?;
-        let fasta = self.files.get(file)?;
-        fasta.check_now_and_then()?;
-        fasta.index().id(row).map(str::to_owned).map_err(|e| e.in_file(fasta.index_path()))
+        self.files.get(file)?.read_index(|index| index.id(row).map(str::to_owned))
     }
 
     /// The length of a contig.
     pub fn length(&self, contig: u64) -> Result<u64> {
         let (file, row) = self.place(contig)?;
-        let fasta = self.files.get(file)?;
-        fasta.index().entry(row).map(|entry| entry.length).map_err(|e| e.in_file(fasta.index_path()))
+        self.files.get(file)?.read_index(|index| Ok(index.entry(row)?.length))
     }
 
     /// The ids of one file, in its order, passed to `each` with the contig's number and length.
@@ -193,8 +192,7 @@ impl Contigs {
         let fasta = self.files.get(file)?;
         let first = self.starts[file as usize];
         for row in 0..fasta.len() {
-            let read = fasta.index().id(row).and_then(|id| Ok((id, fasta.index().entry(row)?.length)));
-            let (id, length) = read.map_err(|e| e.in_file(fasta.index_path()))?;
+            let (id, length) = fasta.read_index(|index| Ok((index.id(row)?, index.entry(row)?.length)))?;
             each(first + row, id, length)?;
         }
         Ok(())
@@ -205,13 +203,12 @@ impl Contigs {
         let mut found = Vec::new();
         for (file, &first) in self.starts[..self.files().len()].iter().enumerate() {
             let fasta = self.files.get(file as u32)?;
-            let index = fasta.index();
-            let Some(row) = index.find(id).map_err(|e| e.in_file(fasta.index_path()))? else { continue };
+            let Some(row) = fasta.read_index(|index| index.find(id))? else { continue };
             found.push(first + row);
             // Look-ups give the first of those that share an id, which few files have.
-            let after = if index.repeated_ids() > 0 { row + 1..fasta.len() } else { 0..0 };
+            let after = if fasta.index().repeated_ids() > 0 { row + 1..fasta.len() } else { 0..0 };
             for later in after {
-                if index.id(later).map_err(|e| e.in_file(fasta.index_path()))? == id {
+                if fasta.read_index(|index| index.id(later))? == id {
                     found.push(first + later);
                 }
             }
@@ -224,11 +221,10 @@ impl Contigs {
         let mut planned = Planned::default();
         for (file, &first) in self.starts[..self.files().len()].iter().enumerate() {
             let fasta = self.files.get(file as u32)?;
-            let index = fasta.index();
-            let lengths = index.checked_lengths().map_err(|e| e.in_file(fasta.index_path()))?;
+            let lengths = fasta.read_index(Sidx::checked_lengths)?;
             let mut failed = None;
             let mut meant = |(row, &length): (usize, &u64)| {
-                let has = selection.has(first + row as u64, row as u64, index).unwrap_or_else(|error| {
+                let has = selection.has(first + row as u64, row as u64, &fasta).unwrap_or_else(|error| {
                     failed.get_or_insert(error);
                     false
                 });
@@ -241,7 +237,7 @@ impl Contigs {
             };
             windows::ends(windows, lengths.iter().enumerate().map(&mut meant), &mut planned.ends)?;
             if let Some(error) = failed {
-                return Err(error.in_file(fasta.index_path()));
+                return Err(error);
             }
             if !watch.progress(file as u64 + 1, self.files().len() as u64) {
                 return Err(Error::Interrupted);
@@ -255,7 +251,7 @@ impl Contigs {
         let mut lengths = Vec::new();
         for file in 0..self.files().len() {
             let fasta = self.files.get(file as u32)?;
-            lengths.extend_from_slice(fasta.index().checked_lengths().map_err(|e| e.in_file(fasta.index_path()))?);
+            lengths.extend_from_slice(fasta.read_index(Sidx::checked_lengths)?);
         }
         Ok(windows::short(windows, ends, lengths.into_iter()))
     }

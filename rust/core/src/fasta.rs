@@ -122,10 +122,27 @@ impl Fasta {
         &self.path
     }
 
-    /// The file's index.
+    /// The file's index. What it holds of records is mapped: whoever reads that later than at open asks by way of
+    /// [`Fasta::read_index`], or looks first.
     #[must_use]
     pub fn index(&self) -> &Sidx {
         &self.index
+    }
+
+    /// What `read` finds in the index, which must still be what it was at open: at most one look a millisecond.
+    ///
+    /// ```
+    /// # use seekset_core::fasta::{Fasta, OpenOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("two.fa");
+    /// # std::fs::write(&path, b">a\nACGT\nAC\n>b\nGGT\n")?;
+    /// let fasta = Fasta::open(&path, &OpenOptions::default())?;
+    /// assert_eq!(fasta.read_index(|index| index.find("b"))?, Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_index<'a, T>(&'a self, read: impl FnOnce(&'a Sidx) -> Result<T>) -> Result<T> {
+        let unchanged = self.check_now_and_then();
+        unchanged.and_then(|()| read(&self.index)).map_err(|e| e.in_file(&self.index_path))
     }
 
     /// Where the index is, or would be if it could be written.
@@ -148,6 +165,7 @@ impl Fasta {
 
     /// An error with both places if an id names two records.
     pub fn refuse_duplicates(&self) -> Result<()> {
+        self.check_unchanged()?;
         self.index.duplicate().map_or(Ok(()), |error| Err(fasta::with_lines(error, &*self.source).in_file(&self.path)))
     }
 

@@ -51,8 +51,7 @@ impl Fasta {
 
     /// Reads from the index alone, which must still be what it was at open.
     fn look<'a, T>(&'a self, py: Python<'_>, read: impl FnOnce(&'a Sidx) -> Result<T>) -> PyResult<T> {
-        let unchanged = self.inner.check_now_and_then();
-        unchanged.and_then(|()| read(self.inner.index())).map_err(|e| e.in_file(self.inner.index_path())).or_raise(py)
+        self.inner.read_index(read).or_raise(py)
     }
 }
 
@@ -117,7 +116,7 @@ impl Fasta {
 
     /// Reads all of the index and raises `FormatError` where it is damaged.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.inner.index().verify().map_err(|e| e.in_file(self.inner.index_path()))).or_raise(py)
+        py.detach(|| self.inner.read_index(Sidx::verify)).or_raise(py)
     }
 
     /// The row of the first record with this id, or None.
@@ -126,8 +125,8 @@ impl Fasta {
     }
 
     /// Ids that look like this one, the most alike first.
-    fn nearest(&self, py: Python<'_>, id: &str, count: usize, among: u64) -> Vec<String> {
-        py.detach(|| self.inner.index().nearest(id, count, among))
+    fn nearest(&self, py: Python<'_>, id: &str, count: usize, among: u64) -> PyResult<Vec<String>> {
+        py.detach(|| self.inner.read_index(|index| Ok(index.nearest(id, count, among)))).or_raise(py)
     }
 
     /// The id of a row.
@@ -169,8 +168,8 @@ impl Fasta {
     fn fetch<'py>(&self, py: Python<'py>, row: u64, start: u64, end: Option<u64>) -> PyResult<Bound<'py, PyString>> {
         let end = end.unwrap_or(u64::MAX);
         let read = || self.inner.window(row, start, end);
-        let few = end.saturating_sub(start) <= MANY_LETTERS
-            || self.inner.index().lengths().get(row as usize).is_none_or(|&n| n <= MANY_LETTERS);
+        let is_short = |index: &Sidx| Ok(index.lengths().get(row as usize).is_none_or(|&n| n <= MANY_LETTERS));
+        let few = end.saturating_sub(start) <= MANY_LETTERS || self.look(py, is_short)?;
         let letters = if few { read() } else { py.detach(read) }.or_raise(py)?;
         text(py, &letters)
     }

@@ -166,7 +166,8 @@ impl SequenceIndex {
 
     /// Reads all of the index and raises `FormatError` where it is damaged.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.inner.sequences().verify().map_err(|e| self.inner.named(e))).or_raise(py)
+        let verify = || self.inner.check_unchanged().and_then(|()| self.inner.sequences().verify());
+        py.detach(|| verify().map_err(|e| self.inner.named(e))).or_raise(py)
     }
 
     /// The lengths of all sequences as little-endian u64, without a copy.

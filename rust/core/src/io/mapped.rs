@@ -168,7 +168,8 @@ impl Mapped {
         // SAFETY: the mapping is read-only and lives as long as `self`. Another process may still write to or truncate
         // the file: the bytes are only ever read as plain `u8`, every length derived from them is checked, and
         // `check_unchanged` runs before each batch so that a truncated file is an error rather than a bus error. The
-        // window between that check and the read remains and is documented (docs/design.md); `io="pread"` closes it.
+        // window between that check and the read remains and is documented (docs/design.md). `io="pread"` closes it for
+        // the data, which is not mapped then; indexes are in any case.
         let map = unsafe { Mmap::map(&guarded.file) }.map_err(|e| Error::io(&guarded.path, e))?;
         Ok(Self { guarded, map: Some(map) })
     }

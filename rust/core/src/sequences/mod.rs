@@ -130,6 +130,7 @@ impl SequenceIndex {
 
     /// An error with both files and places if an id names two sequences.
     pub fn refuse_duplicates(&self) -> Result<()> {
+        self.check_unchanged()?;
         refuse_repeats(&self.index, self.files()).map_err(|e| self.named(e))
     }
 
@@ -169,6 +170,7 @@ impl SequenceIndex {
     fn gather_file<K: Kernel>(&self, wanted: &[&Wanted], kernel: &K, slots: Vec<&mut [K::Out]>) -> Result<()> {
         let Some(first) = wanted.first() else { return Ok(()) };
         let fasta = self.files.get(first.sequence.file)?;
+        fasta.check_now_and_then().map_err(|e| self.files.named(e))?;
         let requests = wanted.iter().map(|wanted| wanted.in_file(fasta.index())).collect::<Result<Vec<Request>>>();
         // The file is what it was, so that `create` would take the index as it is.
         let requests =

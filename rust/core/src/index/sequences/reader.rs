@@ -201,6 +201,7 @@ impl Sequences {
     pub fn pass(&self, mut take: impl FnMut(&Rows) -> Result<()>) -> Result<()> {
         let mut turns = Turns::default();
         for from in (0..self.len()).step_by(AT_ONCE as usize) {
+            self.check_unchanged()?;
             let starts: Vec<u64> = (from..self.len().min(from + AT_ONCE)).step_by(TAKEN as usize).collect();
             let some = |start: u64| (start..self.len().min(start + TAKEN)).collect::<Vec<u64>>();
             turns.next(&starts, |&start, rows| self.read(&some(start), rows), &mut take)?;

@@ -13,6 +13,9 @@ use crate::index::lookup::{Repeats, candidates, hash_name};
 use crate::io::prefetch::prefetch;
 use crate::io::{Fingerprint, Store};
 
+/// Rows that are verified between two looks at the file.
+const VERIFIED: u64 = 4096;
+
 /// An open index.
 #[derive(Debug, Clone)]
 pub struct Sidx {
@@ -264,8 +267,9 @@ impl Sidx {
         found.into_iter().take(count).map(|(_, id)| id.to_owned()).collect()
     }
 
-    /// Compares some rows and their ids with their checksums.
+    /// Compares some rows and their ids with their checksums, after a look at the file.
     pub fn check_rows(&self, mut rows: std::ops::Range<u64>) -> Result<()> {
+        self.check_unchanged()?;
         let (entries, ids) = (self.entries(), self.ids());
         rows.try_for_each(|row| {
             entries.get(row)?;
@@ -275,8 +279,11 @@ impl Sidx {
 
     /// Reads every row and compares all checksums and the lookup: for `seekset index --verify`.
     pub fn verify(&self) -> Result<()> {
-        self.check_rows(0..self.len())?;
-        (0..self.len()).try_for_each(|row| self.check_slot(row as usize))?;
+        for start in (0..self.len()).step_by(VERIFIED as usize) {
+            let rows = start..self.len().min(start + VERIFIED);
+            self.check_rows(rows.clone())?;
+            rows.into_iter().try_for_each(|row| self.check_slot(row as usize))?;
+        }
         self.checked_lengths()?;
         Ok(())
     }
