@@ -1,8 +1,11 @@
 """Files that shrink, grow, are written to, replaced or deleted while they are open."""
 
+import gzip
+
 import pytest
 
 import seekset
+from frames import records
 
 SMALL = b">a one\n" + b"MKVLA\n" * 2000 + b">b\nWY\n"
 
@@ -210,3 +213,36 @@ CUT_SEQUENCE_INDEX = """
 def test_a_sequence_index_that_is_cut_while_it_is_open_is_a_stale_index_error(run, write):
     write(SMALL)
     assert run(CUT_SEQUENCE_INDEX) == ""
+
+
+CUT_ZIDX = """
+    import os, sys, time
+    import numpy as np
+    import seekset
+    from seekset import _core
+
+    core = _core.TFRecordFile("x.tfrecord.gz", io=sys.argv[1])
+    READS = {
+        "entry": lambda: core.entry(1),
+        "read": lambda: core.read(1),
+        "read_many": lambda: core.read_many(np.array([1, 0])),
+        "view": lambda: core.view(1),
+        "lengths": core.lengths,
+    }
+    for read in READS.values():
+        read()
+    os.truncate("x.tfrecord.gz.zidx", 0)
+    time.sleep(0.01)
+    for _ in range(2):
+        for name, read in READS.items():
+            try:
+                print(name, "gave", read())
+            except seekset.StaleIndexError as error:
+                assert "x.tfrecord.gz.zidx: its size was " in str(error), error
+"""
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_the_index_of_a_compressed_file_that_is_cut_while_it_is_open_is_a_stale_index_error(run, write, io):
+    write(gzip.compress(records(b"one", b"two", b"three")), "x.tfrecord.gz")
+    assert run(CUT_ZIDX, io) == ""

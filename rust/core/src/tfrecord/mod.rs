@@ -230,8 +230,11 @@ impl TfRecordFile {
         self.origin.as_ref()
     }
 
-    /// Where a row lies, in the uncompressed data.
+    /// Where a row lies, in the uncompressed data. A `.zidx` is mapped, so that it is looked at first.
     pub fn entry(&self, row: u64) -> Result<Entry> {
+        if matches!(self.table, Table::Compressed(_)) {
+            self.check_now_and_then()?;
+        }
         self.table.get(row).map_err(|e| e.in_file(&self.path))
     }
 
@@ -239,12 +242,17 @@ impl TfRecordFile {
     #[must_use]
     pub fn place(&self, row: u64) -> Place {
         let unknown = |_| Place { record: Some(row), ..Place::default() };
-        self.table.get(row).map_or_else(unknown, |e| frame::place(row, e.offset))
+        self.entry(row).map_or_else(unknown, |e| frame::place(row, e.offset))
     }
 
     /// An error if the file is not what it was at open.
     pub fn check_unchanged(&self) -> Result<()> {
         self.source.check_unchanged()
+    }
+
+    /// The same for single reads: at most one look a millisecond.
+    fn check_now_and_then(&self) -> Result<()> {
+        self.seldom.look(|| self.check_unchanged())
     }
 
     /// The payload of a row.
@@ -254,7 +262,7 @@ impl TfRecordFile {
 
     /// What `work` makes of a row's payload.
     pub fn with_payload<T>(&self, row: u64, work: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        self.seldom.look(|| self.check_unchanged())?;
+        self.check_now_and_then()?;
         let entry = self.entry(row)?;
         let mut scratch = Scratch::default();
         let frame = self.source.bytes(entry.offset..entry.offset + entry.size, &mut scratch);
