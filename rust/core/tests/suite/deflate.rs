@@ -11,6 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seekset_core::io::deflate::{Deflate, Inflating, Kind, detect};
+use seekset_core::io::mapped::Mapped;
 use seekset_core::io::store::Store;
 use seekset_core::io::zidx::{Builder, CHUNK, SPACING, Starts, Zidx};
 use seekset_core::io::{Fingerprint, Scratch, Source};
@@ -475,4 +476,18 @@ fn write_the_seeds_of_the_fuzzer() {
     for (name, seed) in seeds() {
         std::fs::write(std::path::Path::new(SEEDS).join(name), seed).expect("a seed");
     }
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_inflated_is_an_error_and_no_bus_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.gz");
+    // Stored, not deflated: there is something left to read after the first piece.
+    std::fs::write(&path, packed(Kind::Gzip, &vec![7; 1 << 20], 0, 1 << 20)).expect("a file");
+    let mapped = Mapped::open(&path).expect("a file");
+    let mut reader = Inflating::new(&*mapped, Kind::Gzip, &Unwatched).expect("a reader");
+    reader.read_exact(&mut [0; 10]).expect("bytes");
+    std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(0)).expect("a shorter file");
+    let read = reader.read_to_end(&mut Vec::new()).map_err(Error::from);
+    assert!(matches!(read, Err(Error::Stale { .. })), "{read:?}");
 }

@@ -1,7 +1,11 @@
 //! TFRecord files by path: the handle, and indexes against their data.
 
+use std::sync::Arc;
+
 use seekset_core::index::idx::push_lines;
 use seekset_core::io::Access;
+use seekset_core::io::mapped::Mapped;
+use seekset_core::scan::tfrecord::{survey, walk};
 use seekset_core::tfrecord::{Ensured, OpenOptions, Rows, TfRecordFile, ensure_index, write_index_for_stream};
 use seekset_core::watch::Unwatched;
 use seekset_core::{Error, Result, Verify, read_index_file, write_index_for_tfrecord_file};
@@ -335,4 +339,38 @@ fn entries_are_read_back_as_they_were_written() {
     let folder = four();
     write_index_for_tfrecord_file(&folder.data(), &folder.index(), Verify::Lengths).expect("an index");
     assert_eq!(read_index_file(&folder.index()).expect("entries"), entries(&[(0, 19), (19, 16), (35, 21), (56, 24)]));
+}
+
+// --- files that are cut while they are walked -------------------------------------------------------------------
+
+/// Payloads of several blocks, the first of them damaged if asked for, in a file that is mapped.
+fn long(damaged: bool) -> (Folder, Arc<Mapped>) {
+    let mut bytes = record(b"a payload").repeat(20_000);
+    bytes[12] ^= u8::from(damaged);
+    let folder = Folder::new(&bytes);
+    let mapped = Mapped::open(&folder.data()).expect("a file");
+    (folder, mapped)
+}
+
+fn cut(folder: &Folder) {
+    std::fs::File::options().write(true).open(folder.data()).and_then(|file| file.set_len(0)).expect("a shorter file");
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_walked_is_an_error_and_no_bus_error() {
+    for verify in [Verify::None, Verify::Lengths, Verify::Full] {
+        let (folder, mapped) = long(false);
+        let walked = walk(&*mapped, verify, &Unwatched, &mut |_| {
+            cut(&folder);
+            Ok(())
+        });
+        assert!(matches!(walked, Err(Error::Stale { .. })), "{walked:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_surveyed_is_an_error_and_no_bus_error() {
+    let (folder, mapped) = long(true);
+    let surveyed = survey(&*mapped, &Unwatched, &mut |_| cut(&folder));
+    assert!(matches!(surveyed, Err(Error::Stale { .. })), "{surveyed:?}");
 }

@@ -65,8 +65,9 @@ impl<'a> Inflating<'a> {
         Ok(())
     }
 
-    /// Makes the next piece. It may be empty before the end, too.
+    /// Makes the next piece, of a file that is still what it was at open. It may be empty before the end, too.
     fn refill(&mut self) -> Result<()> {
+        self.raw.check_unchanged()?;
         let due = self.builder.as_ref().is_some_and(|builder| builder.is_due());
         self.piece.resize(PIECE, 0);
         self.taken = 0;

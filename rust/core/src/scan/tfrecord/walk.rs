@@ -6,6 +6,7 @@ use super::frame::{self, HEADER};
 use super::{Entry, Verify};
 use crate::error::{Error, Result};
 use crate::io::prefetch::prefetch;
+use crate::io::seldom::Seldom;
 use crate::io::{Scratch, Source, threads};
 use crate::watch::{Beat, Watch};
 
@@ -79,8 +80,11 @@ fn check_payloads(source: &dyn Source, entries: &[Entry], first: u64) -> Result<
 
 /// What is wrong with the payloads of these records, in file order; looked for in several threads if they are large.
 pub(super) fn payload_faults(source: &dyn Source, entries: &[Entry], first: u64) -> Result<Vec<Error>> {
+    let seldom = Seldom::new();
     let fault = |scratch: &mut Scratch, (k, &entry): (usize, &Entry)| {
-        frame::check_payload(source, entry, first + k as u64, scratch).err()
+        // A block of such records is many megabytes, which is too many for one look at the file.
+        let looked = if entry.size > SMALL { seldom.look(|| source.check_unchanged()) } else { Ok(()) };
+        looked.and_then(|()| frame::check_payload(source, entry, first + k as u64, scratch)).err()
     };
     if entries.iter().map(|entry| entry.size).sum::<u64>() < FEW_BYTES {
         let mut scratch = Scratch::default();
@@ -117,9 +121,10 @@ impl<'a> Walker<'a> {
     }
 
     /// Passes some thousands of records; fewer at the end, and none there. After an error, it stands before the record
-    /// that is wrong, with those before it in the block.
+    /// that is wrong, with those before it in the block. The source must still be what it was at open.
     pub fn block(&mut self) -> Result<()> {
         self.block.clear();
+        self.source.check_unchanged()?;
         let first = self.record;
         let filled = self.fill();
         self.record = first + self.block.len() as u64;
