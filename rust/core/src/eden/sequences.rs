@@ -11,7 +11,7 @@ use crate::gather::layout::{Ends, offsets, ragged};
 use crate::gather::{Kernel, Raw};
 use crate::io::fingerprint::FirstLook;
 use crate::io::readers::Readers;
-use crate::io::sqlite::forks::enter;
+use crate::io::sqlite::forks::{Inside, enter};
 use crate::io::sqlite::values::{Column, Values};
 use crate::io::sqlite::{Table, damaged, told};
 use crate::io::threads;
@@ -136,7 +136,7 @@ impl EdenSequences {
     /// How many letters a contig has; none if it is not there. Its letters are not read.
     pub fn length(&self, database: u32, contig: &str) -> Result<Option<u64>> {
         let path = self.path(database)?;
-        self.with_reader(|reader| {
+        self.with_reader(|reader, _| {
             let connection = reader.connection(database, path)?;
             length_in(connection, contig)
                 .map_err(|e| told(e, path))?
@@ -148,7 +148,7 @@ impl EdenSequences {
     /// Opens a database, if it is not open yet: an error tells what is wrong with all of it.
     pub(super) fn open(&self, database: u32) -> Result<()> {
         let path = self.path(database)?;
-        self.with_reader(|reader| reader.connection(database, path).map(drop))
+        self.with_reader(|reader, _| reader.connection(database, path).map(drop))
     }
 
     /// Calls `each` with the id and the length of every contig of a database, in the order of ids.
@@ -160,7 +160,7 @@ impl EdenSequences {
     ) -> Result<()> {
         let path = self.path(database)?;
         let mut beat = Beat::new(watch, 0);
-        self.with_reader(|reader| {
+        self.with_reader(|reader, inside| {
             let connection = reader.connection(database, path)?;
             let told = |e| told(e, path);
             let query = "SELECT contig_id, typeof(nt_sequence), octet_length(nt_sequence) FROM sequences ORDER BY 1";
@@ -170,7 +170,7 @@ impl EdenSequences {
                 let (id, kind, length): (String, String, Option<i64>) =
                     (row.get(0).map_err(told)?, row.get(1).map_err(told)?, row.get(2).map_err(told)?);
                 each(&id, known((kind, length), path, &id)?)?;
-                beat.go_on()?;
+                inside.now_and_then(|| beat.go_on())?;
             }
             Ok(())
         })
@@ -187,10 +187,10 @@ impl EdenSequences {
         Ok(path)
     }
 
-    fn with_reader<T>(&self, work: impl FnOnce(&mut Values) -> Result<T>) -> Result<T> {
-        let _inside = enter();
+    fn with_reader<T>(&self, work: impl FnOnce(&mut Values, &mut Inside) -> Result<T>) -> Result<T> {
+        let mut inside = enter();
         let mut readers = self.readers.take(1, reader);
-        let done = work(&mut readers[0]);
+        let done = work(&mut readers[0], &mut inside);
         self.readers.give(readers);
         done
     }

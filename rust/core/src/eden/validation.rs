@@ -96,13 +96,7 @@ pub fn validate(windows: &EdenWindows, sequences: &EdenSequences, watch: &dyn Wa
         found: Validation::default(),
     };
     let mut beat = Beat::new(watch, total);
-    windows.each_window(|window, contig, k| {
-        validator.meet(window, contig, k)?;
-        if validator.found.windows.is_multiple_of(1024) {
-            beat.tell(validator.found.windows.min(total))?;
-        }
-        Ok(())
-    })?;
+    windows.each_window(|window, contig, k| validator.meet(window, contig, k), |met| beat.tell(met.min(total)))?;
     validator.end_run()?;
     if !validator.ascending {
         validator.scattered(windows, &mut beat)?;
@@ -170,13 +164,13 @@ impl Validator<'_> {
 
     /// Contigs whose windows are not all together: each of their runs may be numbered well by itself.
     fn scattered(&mut self, windows: &EdenWindows, beat: &mut Beat<'_>) -> Result<()> {
-        windows.each_contig(|contig, first, last, count| {
+        windows.each_contig(beat, |contig, first, last, count| {
             if last.checked_sub(first).is_none_or(|between| between >= count) {
                 self.found.fault(Fault::Numbers, || {
                     format!("contig '{contig}': expected its {count} windows one after another, found them from window {first} to window {last}")
                 });
             }
-            beat.go_on()
+            Ok(())
         })
     }
 

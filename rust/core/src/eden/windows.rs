@@ -13,7 +13,7 @@ use super::rule::WindowRule;
 use crate::error::{Error, Result};
 use crate::io::fingerprint::FirstLook;
 use crate::io::readers::Readers;
-use crate::io::sqlite::forks::enter;
+use crate::io::sqlite::forks::{Inside, enter};
 use crate::io::sqlite::{Table, damaged, open, told};
 use crate::watch::{Beat, Watch};
 
@@ -22,6 +22,9 @@ pub(super) const TABLES: [Table; 2] = [
     Table { name: "metadata", columns: &["key", "value"], row_ids: false },
     Table { name: "window_mappings", columns: &["window_idx", "sequence_id", "window_in_seq_idx"], row_ids: false },
 ];
+
+/// Windows between two looks at the clock.
+const BETWEEN_LOOKS: u64 = 64;
 
 /// A window database, which is opened when it is first read.
 pub struct EdenWindows {
@@ -53,7 +56,7 @@ impl EdenWindows {
         if let Some(known) = self.metadata.load_full() {
             return Ok(known);
         }
-        let read = self.with(|connection| {
+        let read = self.with(|connection, _| {
             let mut metadata = BTreeMap::new();
             let mut statement =
                 connection.prepare("SELECT key, value, typeof(value) FROM metadata").map_err(|e| self.told(e))?;
@@ -109,7 +112,7 @@ impl EdenWindows {
         let count = match self.metadata()?.get(key) {
             Some(&count) => count,
             None => {
-                self.with(|connection| connection.query_row(query, [], |row| row.get(0)).map_err(|e| self.told(e)))?
+                self.with(|connection, _| connection.query_row(query, [], |row| row.get(0)).map_err(|e| self.told(e)))?
             }
         };
         let count = u64::try_from(count)
@@ -124,7 +127,7 @@ impl EdenWindows {
         let mut order: Vec<u32> = (0..windows.len() as u32).collect();
         order.sort_unstable_by_key(|&place| windows[place as usize]);
         let mut found = vec![(String::new(), 0); windows.len()];
-        self.with(|connection| {
+        self.with(|connection, _| {
             // One for all: without, SQLite would lock and unlock the file for each window.
             let _transaction = connection.unchecked_transaction().map_err(|e| self.told(e))?;
             let query = "SELECT sequence_id, window_in_seq_idx FROM window_mappings WHERE window_idx = ?1";
@@ -155,14 +158,14 @@ impl EdenWindows {
     /// One contig for each beginning (its two first parts, which name its sample) that ids have; ids without such a
     /// beginning all come.
     pub fn first_of_each_sample(&self, watch: &dyn Watch) -> Result<Vec<String>> {
-        self.with(|connection| match self.skipping(connection, watch)? {
+        self.with(|connection, inside| match self.skipping(connection, inside, watch)? {
             Some(firsts) => Ok(firsts),
-            None => self.scanning(connection, watch),
+            None => self.scanning(connection, inside, watch),
         })
     }
 
     /// From the first id of a beginning to the first of the next, in an index. None if there is no such index.
-    fn skipping(&self, connection: &Connection, watch: &dyn Watch) -> Result<Option<Vec<String>>> {
+    fn skipping(&self, connection: &Connection, inside: &mut Inside, watch: &dyn Watch) -> Result<Option<Vec<String>>> {
         let indexed = "SELECT 1 FROM pragma_index_list('window_mappings') AS i, pragma_index_xinfo(i.name) AS c \
                        WHERE i.partial = 0 AND c.seqno = 0 AND c.name = 'sequence_id' AND c.coll = 'BINARY' AND c.desc = 0";
         if connection.query_row(indexed, [], |_| Ok(())).optional().map_err(|e| self.told(e))?.is_none() {
@@ -186,12 +189,12 @@ impl EdenWindows {
             }
             firsts.meet(&id);
             after = beginning(&id).map_or(id.clone(), beyond);
-            beat.go_on()?;
+            inside.now_and_then(|| beat.go_on())?;
         }
         Ok(Some(firsts.ids))
     }
 
-    fn scanning(&self, connection: &Connection, watch: &dyn Watch) -> Result<Vec<String>> {
+    fn scanning(&self, connection: &Connection, inside: &mut Inside, watch: &dyn Watch) -> Result<Vec<String>> {
         let mut statement = connection.prepare("SELECT sequence_id FROM window_mappings").map_err(|e| self.told(e))?;
         let mut rows = statement.query([]).map_err(|e| self.told(e))?;
         let mut firsts = Firsts::default();
@@ -199,15 +202,21 @@ impl EdenWindows {
         while let Some(row) = rows.next().map_err(|e| self.told(e))? {
             let id = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(|e| self.told(e))?;
             firsts.meet(id);
-            beat.go_on()?;
+            inside.now_and_then(|| beat.go_on())?;
         }
         firsts.ids.sort_unstable();
         Ok(firsts.ids)
     }
 
-    /// Calls `each` with the number of every window, its contig and which of its windows it is, in the order of numbers.
-    pub(super) fn each_window(&self, mut each: impl FnMut(i64, &str, i64) -> Result<()>) -> Result<()> {
-        self.with(|connection| {
+    /// Calls `each` with the number of every window, its contig and which of its windows it is, in the order of numbers;
+    /// and `told`, outside of SQLite, now and then with how many those were.
+    pub(super) fn each_window(
+        &self,
+        mut each: impl FnMut(i64, &str, i64) -> Result<()>,
+        mut told: impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut met = 0_u64;
+        self.with(|connection, inside| {
             let query = "SELECT window_idx, sequence_id, window_in_seq_idx FROM window_mappings ORDER BY window_idx";
             let mut statement = connection.prepare(query).map_err(|e| self.told(e))?;
             let mut rows = statement.query([]).map_err(|e| self.told(e))?;
@@ -215,14 +224,23 @@ impl EdenWindows {
                 let (window, k) = (row.get(0).map_err(|e| self.told(e))?, row.get(2).map_err(|e| self.told(e))?);
                 let id = row.get_ref(1).and_then(|value| Ok(value.as_str()?)).map_err(|e| self.told(e))?;
                 each(window, id, k)?;
+                met += 1;
+                if met.is_multiple_of(BETWEEN_LOOKS) {
+                    inside.now_and_then(|| told(met))?;
+                }
             }
             Ok(())
         })
     }
 
-    /// Calls `each` with every contig, the numbers of its first and its last window, and how many it has.
-    pub(super) fn each_contig(&self, mut each: impl FnMut(&str, i64, i64, i64) -> Result<()>) -> Result<()> {
-        self.with(|connection| {
+    /// Calls `each` with every contig, the numbers of its first and its last window, and how many it has; and tells
+    /// `beat`, outside of SQLite.
+    pub(super) fn each_contig(
+        &self,
+        beat: &mut Beat<'_>,
+        mut each: impl FnMut(&str, i64, i64, i64) -> Result<()>,
+    ) -> Result<()> {
+        self.with(|connection, inside| {
             let query =
                 "SELECT sequence_id, min(window_idx), max(window_idx), count(*) FROM window_mappings GROUP BY 1";
             let mut statement = connection.prepare(query).map_err(|e| self.told(e))?;
@@ -231,6 +249,7 @@ impl EdenWindows {
                 let number = |column: usize| row.get::<_, i64>(column).map_err(|e| self.told(e));
                 let id = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(|e| self.told(e))?;
                 each(id, number(1)?, number(2)?, number(3)?)?;
+                inside.now_and_then(|| beat.go_on())?;
             }
             Ok(())
         })
@@ -241,14 +260,15 @@ impl EdenWindows {
         self.readers.clear();
     }
 
-    /// Does something with a connection that nobody else uses meanwhile.
-    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let _inside = enter();
+    /// Does something with a connection that nobody else uses meanwhile. What takes long goes outside now and then, and
+    /// whenever it calls foreign code.
+    fn with<T>(&self, work: impl FnOnce(&Connection, &mut Inside) -> Result<T>) -> Result<T> {
+        let mut inside = enter();
         let connection = match self.readers.take_one() {
             Some(connection) => connection,
             None => open(&self.path, &TABLES)?,
         };
-        let done = work(&connection);
+        let done = work(&connection, &mut inside);
         self.readers.give(vec![connection]);
         done
     }
@@ -289,4 +309,75 @@ fn beyond(beginning: &str) -> String {
     let mut bound = beginning[..beginning.len() - 1].to_owned();
     bound.push(char::from(b'_' + 1));
     bound
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+    use std::thread::{sleep, spawn};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::eden::{EdenSequences, SampleWriter, WindowsWriter};
+    use crate::io::sqlite::forks::{hold, release};
+    use crate::watch::Unwatched;
+
+    /// Whether a fork is made while this is called.
+    fn forks() -> bool {
+        let (told, heard) = channel();
+        let fork = spawn(move || {
+            hold();
+            release();
+            told.send(()).is_ok()
+        });
+        heard.recv_timeout(Duration::from_secs(5)).is_ok() && fork.join().unwrap()
+    }
+
+    #[test]
+    fn a_fork_is_made_while_windows_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("w.sqlite");
+        let mut writer = WindowsWriter::new(&path, WindowRule::new(4, 2, 0).unwrap()).unwrap();
+        writer.add("a", 1_000).unwrap();
+        writer.finish(&Unwatched).unwrap();
+        let (windows, last, times) = (EdenWindows::new(&path), Cell::new(0), Cell::new(0));
+        let each = |window: i64, _: &str, _: i64| {
+            sleep(Duration::from_micros(200));
+            assert_eq!(window, last.get(), "it goes on where it was");
+            last.set(window + 1);
+            Ok(())
+        };
+        let told = |met: u64| {
+            assert_eq!(met, last.get() as u64);
+            times.set(times.get() + 1);
+            assert!(forks());
+            Ok(())
+        };
+        windows.each_window(each, told).unwrap();
+        assert_eq!(last.get(), 499);
+        assert!(times.get() > 1);
+    }
+
+    #[test]
+    fn a_fork_is_made_while_contigs_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("glm_dataset_A.sqlite");
+        let mut sample = SampleWriter::create(&path).unwrap();
+        (0..20).try_for_each(|k| sample.add(&format!("x__y-A__{k:02}"), "ACGT")).unwrap();
+        sample.finish().unwrap();
+        let sequences = EdenSequences::new(vec!["A".to_owned()], vec![path]).unwrap();
+        let (met, forked) = (Cell::new(0), Cell::new(false));
+        let watch = |_: u64, _: u64| {
+            forked.set(forks());
+            forked.get()
+        };
+        let each = |_: &str, _: u64| {
+            sleep(Duration::from_millis(5));
+            met.set(met.get() + 1);
+            Ok(())
+        };
+        sequences.each_contig(0, &watch, each).unwrap();
+        assert_eq!((met.get(), forked.get()), (20, true));
+    }
 }

@@ -170,10 +170,7 @@ impl WindowsWriter {
                 written.windows += 1;
                 if written.windows.is_multiple_of(BETWEEN_BEATS) {
                     // A fork that waits is let through here, and not when all is written.
-                    drop(inside);
-                    let told = beat.tell(written.windows);
-                    inside = enter();
-                    told?;
+                    inside.outside(|| beat.tell(written.windows))?;
                 }
             }
         }

@@ -7,6 +7,9 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
 
 static GATE: RwLock<()> = RwLock::new(());
 
@@ -19,21 +22,52 @@ thread_local! {
     static HELD: RefCell<Option<RwLockWriteGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
+/// How long a fork waits for a thread that passes over many rows.
+const LONGEST: Duration = Duration::from_millis(10);
+
 /// While it lives, its thread is inside SQLite, and no fork is made by way of [`hold`].
 pub(crate) struct Inside {
-    _gate: Option<RwLockReadGuard<'static, ()>>,
+    gate: Option<RwLockReadGuard<'static, ()>>,
+    since: Instant,
+}
+
+impl Inside {
+    /// Goes outside while `meanwhile` is called, so that a fork that waits is let through; nobody is to wait for foreign
+    /// code either. A thread that is inside for others, too, stays there.
+    pub fn outside<T>(&mut self, meanwhile: impl FnOnce() -> T) -> T {
+        let alone = DEPTH.get() == 1;
+        if alone {
+            self.gate = None;
+            DEPTH.set(0);
+        }
+        let done = meanwhile();
+        if alone {
+            self.gate = gate();
+            DEPTH.set(1);
+        }
+        self.since = Instant::now();
+        done
+    }
+
+    /// The same, if this thread has been inside for a while. To be called every few rows.
+    pub fn now_and_then(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.since.elapsed() < LONGEST { Ok(()) } else { self.outside(meanwhile) }
+    }
 }
 
 /// Goes inside. Not to be held while other threads are waited for that go inside, too; and not to be called by a thread that
 /// holds what whoever forks needs, such as Python's GIL.
 pub(crate) fn enter() -> Inside {
-    let gate = (!is_let_in()).then(|| GATE.read().unwrap_or_else(PoisonError::into_inner));
-    inside(gate)
+    inside(gate())
+}
+
+fn gate() -> Option<RwLockReadGuard<'static, ()>> {
+    (!is_let_in()).then(|| GATE.read().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn inside(gate: Option<RwLockReadGuard<'static, ()>>) -> Inside {
     DEPTH.set(DEPTH.get() + 1);
-    Inside { _gate: gate }
+    Inside { gate, since: Instant::now() }
 }
 
 /// Whether this thread need not wait: it is inside, or it is the one that forks and keeps all others out.
