@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import seekset
-from frames import lines, record, records, unchecked
+from frames import header, lines, record, records, unchecked
 
 PAYLOADS = [b"one", b"", b"three", b"fourfour"]
 
@@ -413,3 +413,47 @@ def test_a_stream_of_any_kind_can_be_indexed():
         _core.index_tfrecord_stream(Greedy(), "x")
     with pytest.raises(seekset.CorruptRecordError, match=r"x: record 3, byte 56: .*the file is cut"):
         _core.index_tfrecord_stream(io.BytesIO(data[:-1]), "x")
+
+
+LONG = """
+    import resource
+    import seekset
+    from seekset import _core
+
+    seekset.set_threads(1)
+    mapped, read = (seekset.TFRecordFile("x.tfrecord", io=io) for io in ("mmap", "pread"))
+    mapped[1], read[1]
+    # A feature "x" of one byte string that takes all of the payload but what is around it.
+    def field(tag, content):
+        size, lengths = len(content), b""
+        while size >= 128:
+            lengths, size = lengths + bytes([size % 128 + 128]), size // 128
+        return bytes([tag]) + lengths + bytes([size]) + content
+
+    example = field(10, field(10, field(10, b"x") + field(18, field(10, field(10, bytes(128 << 20))))))
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+    for work in (
+        lambda: mapped[0],
+        lambda: mapped.get_many([0]),
+        lambda: mapped.get_many([1, 0]),
+        lambda: read[0],
+        lambda: read.get_many([1, 0]),
+        lambda: _core.decode_example(example),
+    ):
+        try:
+            print(len(work()))
+        except MemoryError:
+            print("too long")
+    print(mapped[1], read.get_many([1]))
+"""
+
+
+def test_a_record_that_memory_has_no_room_for_is_a_memory_error(run, write):
+    """However it is read; and what fits is still read afterwards."""
+    path, size = write(header(128 << 20), "x.tfrecord"), 128 << 20
+    with path.open("r+b") as file:
+        file.truncate(size + 16)
+        file.seek(0, io.SEEK_END)
+        file.write(record(b"small"))
+    assert run(LONG).split("\n") == [*["too long"] * 6, "b'small' [b'small']", ""]

@@ -6,6 +6,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use seekset_core::example::{Items, encode};
 
+use crate::bytes::bytes;
 use crate::payloads::fixed;
 
 /// Values of a feature, held while they are encoded.
@@ -60,7 +61,7 @@ pub fn encode_example<'py>(py: Python<'py>, features: Vec<(String, Held<'py>)>) 
     let held: Vec<&Held<'_>> = features.iter().map(|(_, held)| held).collect();
     let names = features.iter().map(|(name, _)| name.as_str());
     let payload = with_items(&held, |items| encode::example(&names.zip(items.iter().copied()).collect::<Vec<_>>()))?;
-    Ok(PyBytes::new(py, &payload))
+    bytes(py, &payload)
 }
 
 /// The bytes of a `SequenceExample`.
@@ -85,5 +86,5 @@ pub fn encode_sequence_example<'py>(
             .collect();
         encode::sequence_example(&context, &sequences)
     })?;
-    Ok(PyBytes::new(py, &payload))
+    bytes(py, &payload)
 }

@@ -3,11 +3,12 @@
 use numpy::{Element, PyArray1, PyArrayMethods, PyReadwriteArrayDyn};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyList;
 use seekset_core::example::record::{self, Decoded, Map};
 use seekset_core::example::{Cells, Column, Dtype, Feature, Kind, Schema, Shape, Slot, Values, decode, infer};
 use seekset_core::{Error, Place};
 
+use crate::bytes::bytes;
 use crate::errors::OrRaise;
 use crate::gather::empty;
 use crate::payloads::Payloads;
@@ -175,7 +176,7 @@ fn shaped<T: Element>(py: Python<'_>, values: Vec<T>, dims: &[usize]) -> PyResul
 }
 
 fn bytes_list<'py>(py: Python<'py>, strings: &[&[u8]]) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, strings.iter().map(|bytes| PyBytes::new(py, bytes)))
+    PyList::new(py, strings.iter().map(|string| bytes(py, string)).collect::<PyResult<Vec<_>>>()?)
 }
 
 /// Names and values of one record: of its features, or of the steps of its feature lists.

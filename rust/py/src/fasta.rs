@@ -7,7 +7,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyList, PyString};
 use seekset_core::Result;
 use seekset_core::fasta::{FaiReport, Fasta as Core, OpenOptions, Origin};
 use seekset_core::gather::complement::COMPLEMENT;
@@ -16,6 +16,7 @@ use seekset_core::io::threads as core_threads;
 use seekset_core::plan::Request;
 use seekset_core::watch::Watch;
 
+use crate::bytes::bytes;
 use crate::errors::OrRaise;
 use crate::gather::{self, Encoding, Shape, Wanted};
 use crate::table::TokenTable;
@@ -263,12 +264,8 @@ pub fn text<'py>(py: Python<'py>, letters: &[u8]) -> PyResult<Bound<'py, PyStrin
     if letters.len() <= SURELY_FITS {
         return Ok(PyString::new(py, letters));
     }
-    // PyO3 takes it for granted that there is memory for a str, and panics if not; bytes may fail.
-    let bytes = PyBytes::new_with(py, letters.len(), |buffer| {
-        buffer.copy_from_slice(letters.as_bytes());
-        Ok(())
-    })?;
-    Ok(bytes.call_method1("decode", ("ascii",))?.cast_into()?)
+    // PyO3 takes it for granted that there is memory for a str, too.
+    Ok(bytes(py, letters.as_bytes())?.call_method1("decode", ("ascii",))?.cast_into()?)
 }
 
 /// Writes the `.fai` of a FASTA file; returns its path, how many records were left out, and what is odd about the file.

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod batch;
+mod bytes;
 mod eden;
 mod encoding;
 mod errors;

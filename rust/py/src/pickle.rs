@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seekset_core::pickle::{self, Column, Columns, Examples, Found};
 
+use crate::bytes::bytes;
 use crate::errors::OrRaise;
 
 /// A column: its name, its dtype, the shape of a row and the bytes of all.
@@ -19,9 +20,9 @@ type Wrong<'py> = (usize, Option<usize>, Bound<'py, PyAny>);
 /// How many rows, their columns, bad rows, fields that were dropped, and fields that are always `None`.
 type Stacked<'py> = (usize, Vec<Named<'py>>, Vec<Wrong<'py>>, Vec<Bound<'py, PyBytes>>, Vec<Bound<'py, PyBytes>>);
 
-fn named(py: Python<'_>, column: Column) -> Named<'_> {
+fn named(py: Python<'_>, column: Column) -> PyResult<Named<'_>> {
     let Column { name, dtype, shape, values } = column;
-    (PyBytes::new(py, &name), dtype, shape, PyArray1::from_vec(py, values))
+    Ok((bytes(py, &name)?, dtype, shape, PyArray1::from_vec(py, values)))
 }
 
 fn told(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
@@ -35,10 +36,10 @@ fn told(py: Python<'_>, found: Found) -> PyResult<Bound<'_, PyAny>> {
 }
 
 fn stacked(py: Python<'_>, found: Columns) -> PyResult<Stacked<'_>> {
-    let columns = found.columns.into_iter().map(|column| named(py, column)).collect();
+    let columns = found.columns.into_iter().map(|column| named(py, column)).collect::<PyResult<_>>()?;
     let bad = found.bad.into_iter().map(|bad| Ok((bad.row, bad.column, told(py, bad.found)?)));
-    let names = |names: Vec<Vec<u8>>| names.iter().map(|name| PyBytes::new(py, name)).collect();
-    Ok((found.rows, columns, bad.collect::<PyResult<_>>()?, names(found.dropped), names(found.absent)))
+    let names = |names: Vec<Vec<u8>>| names.iter().map(|name| bytes(py, name)).collect::<PyResult<_>>();
+    Ok((found.rows, columns, bad.collect::<PyResult<_>>()?, names(found.dropped)?, names(found.absent)?))
 }
 
 /// Read a pickled shard, gzip'd or not, of which neither bytes, values nor columns may take more than `max_bytes`.
@@ -62,8 +63,8 @@ pub fn read_pickle(
     match found.examples {
         Examples::Columns(columns) => {
             py.detach(|| drop(content));
-            Ok((Some(stacked(py, columns)?), PyBytes::new(py, b""), inflated, values))
+            Ok((Some(stacked(py, columns)?), bytes(py, b"")?, inflated, values))
         }
-        Examples::Objects => Ok((None, PyBytes::new(py, &content), inflated, values)),
+        Examples::Objects => Ok((None, bytes(py, &content)?, inflated, values)),
     }
 }

@@ -10,6 +10,7 @@ use seekset_core::plan::mixing::{Row, Rules};
 use seekset_core::plan::schedule::{Schedule, Stop};
 use seekset_core::pool::{self, Block, packed};
 
+use crate::bytes::bytes;
 use crate::errors::OrRaise;
 
 /// Stretches and rows in them.
@@ -286,5 +287,5 @@ pub fn pack_rows<'py>(
     }
     let columns = flat.iter().map(|column| column.as_slice()).collect::<Result<Vec<_>, _>>()?;
     let (content, ends) = py.detach(|| pool::pack_rows(&fields, &columns, rows)).or_raise(py)?;
-    Ok((PyBytes::new(py, &content), PyArray1::from_vec(py, ends)))
+    Ok((bytes(py, &content)?, PyArray1::from_vec(py, ends)))
 }

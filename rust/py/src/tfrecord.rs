@@ -16,6 +16,7 @@ use seekset_core::scan::tfrecord::AROUND;
 use seekset_core::tfrecord::{self, Ensured, OpenOptions, Rows, TfRecordFile as Core};
 use seekset_core::{Entry, Error, Result, Verify};
 
+use crate::bytes::bytes;
 use crate::errors::OrRaise;
 use crate::view::View;
 use crate::watch::watched;
@@ -110,14 +111,7 @@ impl TFRecordFile {
             // Checked, and waited for, by the call for many, which lets other threads run.
             return Ok(self.read_rows(py, &[row])?.get_item(0)?.cast_into()?);
         }
-        // Unlike `PyBytes::new`, it may fail: a payload can be longer than memory allows.
-        let copy = |payload: &[u8]| {
-            PyBytes::new_with(py, payload.len(), |buffer| {
-                buffer.copy_from_slice(payload);
-                Ok(())
-            })
-        };
-        self.inner.with_payload(row, copy).or_raise(py)?
+        self.inner.with_payload(row, |payload| bytes(py, payload)).or_raise(py)?
     }
 
     /// The payloads of many rows, in the order asked.
@@ -141,10 +135,14 @@ impl TFRecordFile {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.near(rest));
             let copy = |payloads: &[&[u8]]| {
-                Python::attach(|py| copies.extend(payloads.iter().map(|payload| PyBytes::new(py, payload).unbind())));
-                Ok(())
+                Ok(Python::attach(|py| -> PyResult<()> {
+                    for payload in payloads {
+                        copies.push(bytes(py, payload)?.unbind());
+                    }
+                    Ok(())
+                }))
             };
-            py.detach(|| self.inner.with_payloads(now, copy)).or_raise(py)?;
+            py.detach(|| self.inner.with_payloads(now, copy)).or_raise(py)??;
             rest = later;
         }
         PyList::new(py, copies)

@@ -163,7 +163,9 @@ impl Source for Deflate {
             self.advance(cursor, at)?;
             let from = cursor.chunk.len() - (cursor.at - at) as usize;
             let rest = &cursor.chunk[from..];
-            bytes.extend_from_slice(&rest[..rest.len().min(wanted - bytes.len())]);
+            let rest = &rest[..rest.len().min(wanted - bytes.len())];
+            bytes.try_reserve(rest.len()).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+            bytes.extend_from_slice(rest);
         }
         Ok(bytes)
     }
