@@ -30,8 +30,10 @@ impl View {
         self.bytes().len()
     }
 
-    // SAFETY: the view holds a reference to `slf`, which owns the store and never changes or moves its bytes; the buffer
-    // is marked read-only.
+    // SAFETY: the view holds a reference to `slf`, which owns the store: while the view lives, its bytes stay where they
+    // are, and nobody of this process writes to them; the buffer is marked read-only. Those of a mapped file are what the
+    // file holds, though: others may write to it, which shows here, or cut it, and reading is a bus error then. No look at
+    // the file comes before the reads of whoever holds the view (docs/design.md, "Changing files").
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let bytes = slf.get().bytes();
         let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len().cast_signed());
