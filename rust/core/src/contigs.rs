@@ -1,6 +1,7 @@
 //! The contigs of many FASTA files behind one handle, in the order of the files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fasta::{Fasta, Origin};
@@ -12,6 +13,9 @@ use crate::plan::Request;
 use crate::plan::split::Splits;
 use crate::plan::windows::{self, Windows};
 use crate::watch::Watch;
+
+/// Contigs that are read between two looks at their file.
+const BETWEEN_LOOKS: u64 = 1024;
 
 /// Contigs of many files, numbered from the first of the first file to the last of the last. Reads take `&self`, from any
 /// number of threads.
@@ -55,7 +59,11 @@ impl Selection<'_> {
         }
         match self.split {
             Some((splits, number)) => {
-                Ok(splits.of(fasta.read_index(|index| index.id(row))?.as_bytes()) == Some(number))
+                if row.is_multiple_of(BETWEEN_LOOKS) {
+                    fasta.check_now_and_then()?;
+                }
+                let id = fasta.index().id(row).map_err(|e| e.in_file(fasta.index_path()))?;
+                Ok(splits.of(id.as_bytes()) == Some(number))
             }
             None => Ok(true),
         }
@@ -99,6 +107,29 @@ pub struct Found {
     pub start: u64,
     /// How many letters it has.
     pub letters: u64,
+}
+
+/// Lengths of contigs, one after another. A file is taken, and looked at, when it comes up, and not for each of its contigs
+/// that follow: that would take longer than reading a length.
+struct Lengths<'a> {
+    contigs: &'a Contigs,
+    file: Option<(u32, Arc<Fasta>)>,
+}
+
+impl Lengths<'_> {
+    fn of(&mut self, contig: u64) -> Result<u64> {
+        let (file, row) = self.contigs.place(contig)?;
+        let fasta = match self.file.take() {
+            Some((last, fasta)) if last == file => fasta,
+            _ => {
+                let fasta = self.contigs.files.get(file)?;
+                fasta.check_now_and_then()?;
+                fasta
+            }
+        };
+        let (_, fasta) = self.file.insert((file, fasta));
+        fasta.index().entry(row).map(|entry| entry.length).map_err(|e| e.in_file(fasta.index_path()))
+    }
 }
 
 impl Contigs {
@@ -183,17 +214,22 @@ impl Contigs {
 
     /// The length of a contig.
     pub fn length(&self, contig: u64) -> Result<u64> {
-        let (file, row) = self.place(contig)?;
-        self.files.get(file)?.read_index(|index| Ok(index.entry(row)?.length))
+        self.lengths().of(contig)
+    }
+
+    fn lengths(&self) -> Lengths<'_> {
+        Lengths { contigs: self, file: None }
     }
 
     /// The ids of one file, in its order, passed to `each` with the contig's number and length.
     pub fn each_of(&self, file: u32, mut each: impl FnMut(u64, &str, u64) -> Result<()>) -> Result<()> {
         let fasta = self.files.get(file)?;
         let first = self.starts[file as usize];
-        for row in 0..fasta.len() {
-            let (id, length) = fasta.read_index(|index| Ok((index.id(row)?, index.entry(row)?.length)))?;
-            each(first + row, id, length)?;
+        for from in (0..fasta.len()).step_by(BETWEEN_LOOKS as usize) {
+            let mut rows = from..fasta.len().min(from + BETWEEN_LOOKS);
+            fasta.read_index(|index| {
+                rows.try_for_each(|row| each(first + row, index.id(row)?, index.entry(row)?.length))
+            })?;
         }
         Ok(())
     }
@@ -264,11 +300,12 @@ impl Contigs {
         stretches: Option<&dyn Fn(usize) -> Option<Stretch>>,
         numbers: &[i64],
     ) -> Result<Vec<Found>> {
+        let mut lengths = self.lengths();
         let find = |&number: &i64| {
             let (stretch, k) = windows::locate(ends, number)?;
             let Some(of) = stretches else {
                 let contig = stretch as u64;
-                let length = self.length(contig)?;
+                let length = lengths.of(contig)?;
                 let (start, letters) = windows.span(length, k);
                 return Ok(Found { contig, length, stretch, start, letters });
             };
@@ -276,15 +313,16 @@ impl Contigs {
                 || Error::Mismatch(format!("region {stretch} is none of those that windows were counted for"));
             let Stretch { contig, start, end } = of(stretch).ok_or_else(outside)?;
             let (within, letters) = windows.span(end.saturating_sub(start), k);
-            Ok(Found { contig, length: self.length(contig)?, stretch, start: start + within, letters })
+            Ok(Found { contig, length: lengths.of(contig)?, stretch, start: start + within, letters })
         };
         numbers.iter().map(find).collect()
     }
 
     /// How many letters each request has: fewer than asked for where its contig ends before.
     pub fn resolve(&self, requests: &[Request]) -> Result<Vec<u64>> {
+        let mut lengths = self.lengths();
         let left = |request: &Request| {
-            let (length, Request { row, start, .. }) = (self.length(request.row)?, request);
+            let (length, Request { row, start, .. }) = (lengths.of(request.row)?, request);
             let left = length.checked_sub(*start).ok_or_else(|| {
                 Error::Mismatch(format!(
                     "a window starts at letter {start} of contig {row}, which has {length} letters"
