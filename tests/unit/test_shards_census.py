@@ -14,7 +14,7 @@ import pytest
 
 import seekset
 from hex_shards import ApartShards, hex_examples, write_hex
-from seekset.shards import Census, PickleShards, take_census
+from seekset.shards import Census, FastaShards, PickleShards, TFRecordShards, take_census
 from seekset.shards.cache import CACHE_NAME
 from seekset.shards.census import digest_of
 
@@ -96,6 +96,52 @@ def test_a_shard_that_changed_is_counted_again(shards, reader):
     os.utime(shards[2], ns=(1, 1))
     assert rows(take_census(shards, reader)) == [1, 6, 3]
     assert sorted(reader.asked[3:]) == ["2.shard", "3.shard"]
+
+
+class Growing(Counting):
+    """A reader whose shards are written to while it counts."""
+
+    def count(self, path):
+        counted = super().count(path)
+        path.write_bytes(path.read_bytes() + b"y")
+        return counted
+
+
+def test_nothing_is_kept_of_a_shard_that_changed_while_it_was_counted(shards):
+    [shard], _ = take_census(shards[:1], Growing())
+    assert shard.census.rows == 1
+    with pytest.raises(seekset.StaleIndexError, match="it has changed since its rows were counted"):
+        shard.check()
+    assert not (shards[0].parent / CACHE_NAME).exists()
+
+
+def write_records(path, count):
+    """TFRecords, in place of those that were there."""
+    with seekset.TFRecordWriter(path, index=False, compression="gzip" if path.suffix == ".gz" else None) as file:
+        for row in range(count):
+            file.write(b"%d" % row)
+
+
+def write_fasta(path, count):
+    """FASTA records, in the bytes of those that were there."""
+    path.write_text("".join(f">{row}\nMK\n" for row in range(count)))
+
+
+@pytest.mark.parametrize(
+    "reader, name, write",
+    [
+        (TFRecordShards(), "a.tfrecord", write_records),
+        (TFRecordShards(), "a.tfrecord.gz", write_records),
+        (FastaShards(), "a.fa", write_fasta),
+    ],
+)
+def test_a_reader_counts_a_shard_as_it_is_now(tmp_path, reader, name, write):
+    path = tmp_path / name
+    for count in (4, 7, 3):
+        write(path, count)
+        assert rows(take_census([path], reader)) == [count]
+        assert len(reader.read(path)) == count
+        assert rows(take_census([path])) == [count]  # what was kept for others
 
 
 def test_readers_have_their_own_entries_side_by_side(shards, reader):

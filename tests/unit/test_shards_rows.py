@@ -1,6 +1,7 @@
 """Rows and what is known of them; shards by their names; readers of one's own."""
 
 import json
+import os
 import pickle
 import re
 from pathlib import Path
@@ -210,17 +211,40 @@ def test_a_folder_without_shards_is_a_file_not_found_error_with_its_name(tmp_pat
     assert error.value.filename == str(tmp_path)
 
 
-def test_few_files_are_open_at_a_time():
-    opened = []
-    files = OpenFiles(lambda path: opened.append(path) or object())
-    first = files[Path("0")]
+@pytest.fixture
+def opened(tmp_path):
+    """Files by number, and what was opened of them."""
+    numbers = []
+    files = OpenFiles(lambda path: numbers.append(int(path.name)) or object())
+    for number in range(33):
+        (tmp_path / str(number)).touch()
+    return numbers, lambda number: files[tmp_path / str(number)]
+
+
+def test_few_files_are_open_at_a_time(opened):
+    numbers, file = opened
+    first = file(0)
     for number in range(1, 32):
-        assert files[Path(str(number))] is not first
-    assert files[Path("0")] is first
-    assert files[Path("32")] is not first  # for which 1 was let go of, which was used least
-    assert files[Path("0")] is first
-    files[Path("1")]
-    assert [str(path) for path in opened] == [*map(str, range(33)), "1"]
+        assert file(number) is not first
+    assert file(0) is first
+    assert file(32) is not first  # for which 1 was let go of, which was used least
+    assert file(0) is first
+    file(1)
+    assert numbers == [*range(33), 1]
+
+
+def test_a_file_that_is_another_now_is_opened_again(opened, tmp_path):
+    numbers, file = opened
+    first = file(0)
+    (tmp_path / "0").write_bytes(b"longer")
+    assert file(0) is not first
+    os.utime(tmp_path / "0", ns=(1, 1))
+    file(0)
+    (tmp_path / "new").write_bytes(b"REGNOL")
+    os.utime(tmp_path / "new", ns=(1, 1))
+    (tmp_path / "new").rename(tmp_path / "0")
+    assert file(0) is file(0)
+    assert numbers == [0] * 4
 
 
 def test_nothing_of_it_imports_torch_and_seekset_does_not_import_it(run):

@@ -18,7 +18,7 @@ from seekset.limits import limit
 from seekset.progress import progress_bar
 from seekset.shards.cache import ShardCache
 from seekset.shards.packed import census_of
-from seekset.shards.readers import ShardReader, reader_for
+from seekset.shards.readers import ShardReader, reader_for, state_of
 from seekset.shards.rows import Census, Field
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def take_census(
             for work, future in counted:
                 with _noting(faults, work.path, on_error):
                     shard = found[work.path] = future.result()
-                    cache.add(shard.path, work.identity, shard.size, shard.mtime_ns, shard.digest, shard.census)
+                    # What was counted of one that is being written may be of other bytes than its size and time say.
+                    if state_of(work.path) == work.state:
+                        cache.add(shard.path, work.identity, shard.size, shard.mtime_ns, shard.digest, shard.census)
     finally:
         cache.write()
     listed = [(path, faults[path]) for path in dict.fromkeys(files) if path in faults]
@@ -124,6 +126,7 @@ class _Work:
 
     def __init__(self, path: Path, reader: ShardReader, stat: os.stat_result) -> None:
         self.path, self.reader, self.stat = path, reader, stat
+        self.state = state_of(path, stat)
         self.identity: str | None = getattr(reader, "identity", None)
 
     @property

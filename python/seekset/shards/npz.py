@@ -20,6 +20,7 @@ from seekset.files import AnyPath, as_path
 from seekset.limits import whole_number
 from seekset.rows import row_numbers
 from seekset.shards.packed import measured
+from seekset.shards.readers import state_of
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian, piece_rows
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ class NpzShards:
 
     def _layout(self, path: Path) -> _Layout:
         """Where the members of a shard are; kept, because rows are read many times."""
-        found = path.stat()
-        state = (found.st_size, found.st_mtime_ns, found.st_ino)
+        state = state_of(path)
         known = self._layouts.get(path)
         if known is None or known.state != state:
             known = _layout(path, state)

@@ -13,6 +13,7 @@ from seekset.errors import FormatError, MismatchError, MissingExtraError
 from seekset.files import AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.packed import measured
+from seekset.shards.readers import state_of
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class ParquetShards:
     def __init__(self, *, measure: bool = False) -> None:
         self.measure = measure
         self.identity = "parquet/1 measured" if measure else "parquet/1"
-        self._with_nulls: dict[tuple[Path, int, int], tuple[str, ...]] = {}
+        self._with_nulls: dict[tuple[Path | int, ...], tuple[str, ...]] = {}
 
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard, from its footer; of nulls in lists, from the column itself."""
@@ -114,13 +115,14 @@ class ParquetShards:
 
     def _nullable(self, file: ParquetFile, fields: tuple[Field, ...], path: Path) -> tuple[str, ...]:
         """The columns that have nulls, in any row of the file; kept, because it may take reading them."""
-        found = path.stat()
-        state = (path, found.st_size, found.st_mtime_ns)
-        if state not in self._with_nulls:
+        state = (path, *state_of(path))
+        known = self._with_nulls.get(state)
+        if known is None:
+            known = _nullable(file, fields, path)
             if len(self._with_nulls) >= _MOST_KEPT:
                 self._with_nulls.clear()
-            self._with_nulls[state] = _nullable(file, fields, path)
-        return self._with_nulls[state]
+            self._with_nulls[state] = known
+        return known
 
     def __repr__(self) -> str:
         return f"ParquetShards(measure={self.measure})"

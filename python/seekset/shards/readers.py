@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -15,7 +16,16 @@ from seekset.files import AnyPath, as_path, find_files
 if TYPE_CHECKING:
     from seekset.shards.rows import Census, Rows
 
-__all__ = ["OpenFiles", "Readers", "ShardReader", "find_shards", "reader_for", "reader_name", "readers_by_name"]
+__all__ = [
+    "OpenFiles",
+    "Readers",
+    "ShardReader",
+    "find_shards",
+    "reader_for",
+    "reader_name",
+    "readers_by_name",
+    "state_of",
+]
 
 _T = TypeVar("_T")
 
@@ -147,8 +157,16 @@ def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | Non
     return sorted(find_files(patterns, "shard", wanted, _INDEXES))
 
 
+def state_of(path: Path, stat: os.stat_result | None = None) -> tuple[int, ...]:
+    """What tells a file from one that took its place since: its size, time of modification and inode."""
+    found = path.stat() if stat is None else stat
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
 class OpenFiles(Generic[_T]):
     """Files that are open, the one used last at the end; few at a time, and none in a pickle.
+
+    A file that was replaced or written to since is opened again.
 
     >>> files = OpenFiles(lambda path: path.open("rb"))
     >>> files[Path("proteins.fa")] is files[Path("proteins.fa")]
@@ -157,14 +175,15 @@ class OpenFiles(Generic[_T]):
 
     def __init__(self, connect: Callable[[Path], _T]) -> None:
         self._connect = connect
-        self._open: OrderedDict[Path, _T] = OrderedDict()
+        self._open: OrderedDict[Path, tuple[tuple[int, ...], _T]] = OrderedDict()
 
     def __getitem__(self, path: Path) -> _T:
+        # Looked at before it is opened: if it is replaced in between, it is opened once more, and not kept for the new.
+        state = state_of(path)
         # Without a lock, which a fork could leave taken: two threads that come first both open the file.
-        found = self._open.pop(path, None)
-        if found is None:
-            found = self._connect(path)
-        self._open[path] = found
+        known = self._open.pop(path, None)
+        found = known[1] if known is not None and known[0] == state else self._connect(path)
+        self._open[path] = state, found
         while len(self._open) > _MOST_OPEN:
             self._open.popitem(last=False)
         return found
