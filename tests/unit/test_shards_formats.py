@@ -197,6 +197,28 @@ def test_nulls_are_zeros_with_a_flag_in_every_part(parquet, statistics):
     assert (list(part.columns), part.columns["has_y"].tolist(), part.bad) == (list(rows.columns), [True], {})
 
 
+def test_a_row_with_a_null_at_any_depth_is_bad_and_moves_no_value(parquet):
+    whole = [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    boards = [whole, [None, whole[1]], None, [[[1, 2], None], whole[1]], [whole[0], [[5, None], [7, 8]]], whole]
+    kind = pa.list_(pa.list_(pa.list_(pa.int64(), 2), 2), 2)
+    path = parquet({"board": pa.array(boards, kind), "x": range(6)})
+    told = "column 'board': expected 8 numbers, found nulls among them"
+    zeros = np.zeros((2, 2, 2)).tolist()
+    rows = ParquetShards().read(path)
+    assert rows.bad == dict.fromkeys((1, 3, 4), told)
+    assert rows.columns["board"].tolist() == [whole, zeros, zeros, zeros, zeros, whole]
+    assert rows.columns["has_board"].tolist() == [True, False, False, False, False, True]
+    some = ParquetShards().read_rows(path, [5, 3, 0])
+    assert (some.columns["board"].tolist(), some.bad) == ([whole, zeros, whole], {1: told})
+
+
+def test_nulls_that_make_up_for_each_other_are_seen(parquet):
+    kind = pa.list_(pa.list_(pa.int64(), 2), 2)
+    rows = ParquetShards().read(parquet({"x": pa.array([[[1, 2], None], [None, [3, 4]]], kind)}))
+    assert list(rows.bad) == [0, 1]
+    assert not rows.columns["x"].any()
+
+
 def test_a_flag_must_not_have_the_name_of_a_column(parquet):
     with pytest.raises(seekset.FormatError, match="column 'x' has nulls, and 'has_x' is a column itself"):
         ParquetShards().count(parquet({"x": [1, None], "has_x": [1, 0]}))

@@ -211,21 +211,23 @@ def _valid(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _column(chunked: pa.ChunkedArray, field: Field, bad: dict[int, str]) -> NDArray[Any]:
-    """The values of a column, with zeros for nulls; a list with a null in it is a bad row."""
+    """The values of a column, with zeros for nulls; a list with a null in it, at any depth, is a bad row."""
     import pyarrow as pa
 
     values = pa.concat_arrays(chunked.chunks) if chunked.num_chunks else pa.array([], chunked.type)
-    there = _valid(values)
+    column = np.zeros((len(values), *field.shape), field.dtype)
+    rows = np.flatnonzero(_valid(values))
     values = values.drop_null()
-    for _ in field.shape:
-        values = values.flatten()
-    if values.null_count:
-        whole = _valid(values).reshape(-1, prod(field.shape)).all(axis=1)
-        for row in np.flatnonzero(there)[~whole]:
-            bad.setdefault(
-                int(row), f"column {field.name!r}: expected {prod(field.shape)} numbers, found nulls among them"
-            )
-    dense = values.fill_null(False if field.dtype == "|b1" else 0).to_numpy(zero_copy_only=False)
-    column = np.zeros((len(there), *field.shape), field.dtype)
-    column[there] = little_endian(np.asarray(dense)).reshape(-1, *field.shape)
+    for depth in range(1, len(field.shape) + 1):
+        # Flattening passes over lists that are null: only where there are none do values stay at their places.
+        values, items = values.flatten(), prod(field.shape[:depth])
+        if values.null_count:
+            whole = _valid(values).reshape(len(rows), items).all(axis=1)
+            for row in rows[~whole]:
+                bad.setdefault(
+                    int(row), f"column {field.name!r}: expected {prod(field.shape)} numbers, found nulls among them"
+                )
+            rows, values = rows[whole], values.filter(pa.array(np.repeat(whole, items)))
+    dense = np.asarray(values.to_numpy(zero_copy_only=False))
+    column[rows] = little_endian(dense).reshape(len(rows), *field.shape)
     return column
