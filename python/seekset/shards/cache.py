@@ -7,9 +7,9 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from seekset.publishing import published
 from seekset.shards.rows import Census
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class ShardCache:
             entries = _merged(_read(folder), new, folder)
             for place in _places(folder):
                 with suppress(OSError):
-                    _write(place, {"version": _VERSION, "folder": str(folder), "shards": entries})
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    with published(place) as part:
+                        part.write_text(json.dumps({"version": _VERSION, "folder": str(folder), "shards": entries}))
                     break
         self._new = {}
 
@@ -90,27 +92,3 @@ def _merged(known: _Entries, new: _Entries, folder: Path) -> _Entries:
     for name, by_reader in new.items():
         merged[name] = {**merged.get(name, {}), **by_reader}
     return dict(sorted(merged.items()))
-
-
-def _write(place: Path, content: dict[str, Any]) -> None:
-    """Write beside and rename, so that nobody reads half of it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=place.parent, prefix=f"{CACHE_NAME}.", suffix=".part", delete=False) as file:
-        part = Path(file.name)
-        try:
-            json.dump(content, file)
-            file.close()
-            # As any file that is written here, and not for its owner only.
-            part.chmod(0o666 & ~_umask())
-            part.replace(place)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    """What new files may not be: read from the system, because asking Python for it would set it."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    return 0o077

@@ -12,6 +12,7 @@ import numpy as np
 from seekset.errors import FormatError, MismatchError, MissingExtraError
 from seekset.files import AnyPath, as_path
 from seekset.rows import row_numbers
+from seekset.shards.fit import flag_of
 from seekset.shards.packed import measured
 from seekset.shards.readers import state_of
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
@@ -70,7 +71,7 @@ class ParquetShards:
                     row_bytes=known.row_bytes + _OBJECT_BYTES,
                     packed_bytes=known.packed_bytes + _OBJECT_BYTES * rows,
                 )
-            flags = tuple(Field(f"has_{name}", "|b1", ()) for name in self._nullable(file, fields, path))
+            flags = tuple(map(flag_of, self._nullable(file, fields, path)))
             known = bounded_census(rows, fields + flags, decoded_bytes=2 * decoded)
             return measured(known, self._groups(file, path), path) if self.measure else known
 
@@ -108,7 +109,7 @@ class ParquetShards:
         bad: dict[int, str] = {}
         columns = {field.name: _column(table.column(field.name), field, bad) for field in fields}
         for name in self._nullable(file, fields, path):
-            columns[f"has_{name}"] = _valid(table.column(name))
+            columns[flag_of(name).name] = _valid(table.column(name))
         for column in columns.values() if bad else ():
             column[list(bad)] = 0
         return Rows(columns=columns, bad=dict(sorted(bad.items())))
@@ -189,8 +190,9 @@ def _nullable(file: ParquetFile, fields: tuple[Field, ...], path: Path) -> tuple
         if found is None or (found and field.shape):
             found = file.read(columns=[field.name]).column(0).null_count
         if found:
-            if any(other.name == f"has_{field.name}" for other in fields):
-                raise FormatError(f"{path}: column {field.name!r} has nulls, and 'has_{field.name}' is a column itself")
+            flag = flag_of(field.name).name
+            if any(other.name == flag for other in fields):
+                raise FormatError(f"{path}: column {field.name!r} has nulls, and {flag!r} is a column itself")
             names.append(field.name)
     return tuple(names)
 
