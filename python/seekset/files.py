@@ -15,12 +15,20 @@ from seekset.errors import MismatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream", "refuse_stream"]
+__all__ = ["SUFFIXES", "AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream", "refuse_stream"]
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-_FASTA = {".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn"}
-_COMPRESSED = {".bgz", ".bgzf", ".gz"}
+_FASTA = (".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn")
+
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "pickle": (".pkl", ".pickle", ".pkl.gz", ".pickle.gz"),
+    "npz": (".npz",),
+    "tfrecord": tuple(f"{kind}{packed}" for packed in ("", ".gz", ".zlib") for kind in (".tfrecord", ".tfrecords")),
+    "fasta": tuple(f"{kind}{packed}" for packed in ("", ".gz", ".bgz", ".bgzf") for kind in _FASTA),
+    "parquet": (".parquet", ".pq"),
+}
+"""How the names of files end, by what is in them; in small letters."""
 
 
 def find_files(
@@ -99,8 +107,7 @@ def _fastas_of(path: Path) -> list[Path]:
 
 
 def _is_fasta(name: str) -> bool:
-    path = Path(name.lower())
-    return (Path(path.stem) if path.suffix in _COMPRESSED else path).suffix in _FASTA
+    return name.lower().endswith(SUFFIXES["fasta"])
 
 
 def fingerprint(facts: Sequence[Sequence[Any]]) -> str:

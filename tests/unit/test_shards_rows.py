@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 
 import seekset
-from seekset.shards import Census, Field, PackedShard, Rows, find_shards, pack_shard, reader_for
+from seekset.shards import (
+    Census,
+    FastaShards,
+    Field,
+    NpzShards,
+    PackedShard,
+    ParquetShards,
+    PickleShards,
+    Rows,
+    TFRecordShards,
+    find_shards,
+    pack_shard,
+    reader_for,
+)
 from seekset.shards.packed import census_of, read_shard
 from seekset.shards.readers import OpenFiles
 from seekset.shards.rows import as_rows, bounded_census
@@ -156,11 +169,21 @@ def test_what_is_no_census_is_refused(change):
         ("train.tfrecord-00003-of-00010", "TFRecordShards"),
         ("a.fa", "FastaShards"),
         ("a.fasta.gz", "FastaShards"),
+        ("a.fa.bgz", "FastaShards"),
+        ("a.faa.BGZF", "FastaShards"),
         ("a.parquet", "ParquetShards"),
     ],
 )
 def test_readers_are_found_by_the_end_of_a_name(name, reader):
     assert type(reader_for(f"some/{name}")).__name__ == reader
+
+
+@pytest.mark.parametrize("reader", [PickleShards(), NpzShards(), TFRecordShards(), FastaShards(), ParquetShards()])
+def test_all_that_a_reader_reads_is_found_in_a_folder(tmp_path, reader):
+    for suffix in reader.suffixes:
+        (tmp_path / f"a{suffix}").touch()
+        assert type(reader_for(f"a{suffix}")) is type(reader)
+    assert find_shards(tmp_path) == find_shards(tmp_path, reader) == sorted(tmp_path.iterdir())
 
 
 def test_all_readers_pickle():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seekset.fasta import Fasta
-from seekset.files import AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.readers import OpenFiles
 from seekset.shards.rows import Census, Rows
@@ -28,11 +28,7 @@ class FastaShards:
     [{'id': 'seq_3', 'sequence': 'MKTAY'}]
     """
 
-    suffixes: tuple[str, ...] = tuple(
-        f"{kind}{packed}"
-        for kind in (".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn")
-        for packed in ("", ".gz", ".bgz", ".bgzf")
-    )
+    suffixes: tuple[str, ...] = SUFFIXES["fasta"]
     identity = "fasta/1"
 
     def __init__(self) -> None:

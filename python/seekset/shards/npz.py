@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from seekset.errors import FormatError, MemoryLimitError
-from seekset.files import AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.limits import whole_number
 from seekset.rows import row_numbers
 from seekset.shards.packed import measured
@@ -98,7 +98,7 @@ class NpzShards:
     ('note',)
     """
 
-    suffixes: tuple[str, ...] = (".npz",)
+    suffixes: tuple[str, ...] = SUFFIXES["npz"]
 
     def __init__(self, *, max_bytes: int = 4 << 30, measure: bool = True) -> None:
         self.max_bytes: int = whole_number(max_bytes, "max_bytes")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seekset.errors import FormatError, MismatchError, MissingExtraError
-from seekset.files import AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.fit import flag_of
 from seekset.shards.packed import measured
@@ -48,7 +48,7 @@ class ParquetShards:
     {'x': [2, 3], 'y': [0.0, 1.5], 'has_y': [False, True]}
     """
 
-    suffixes: tuple[str, ...] = (".parquet", ".pq")
+    suffixes: tuple[str, ...] = SUFFIXES["parquet"]
 
     def __init__(self, *, measure: bool = False) -> None:
         self.measure = measure

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seekset import _core
-from seekset.files import AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.limits import whole_number
 from seekset.shards.columns import rows_of
 from seekset.shards.packed import measured_census
@@ -51,7 +51,7 @@ class PickleShards:
     ('metadata',)
     """
 
-    suffixes: tuple[str, ...] = (".pkl", ".pickle", ".pkl.gz", ".pickle.gz")
+    suffixes: tuple[str, ...] = SUFFIXES["pickle"]
     identity = "pickle/1"
 
     def __init__(self, *, max_bytes: int = 4 << 30) -> None:

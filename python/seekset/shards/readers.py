@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from seekset.errors import MismatchError
-from seekset.files import AnyPath, as_path, find_files
+from seekset.files import SUFFIXES, AnyPath, as_path, find_files
 
 if TYPE_CHECKING:
     from seekset.shards.rows import Census, Rows
@@ -31,19 +31,13 @@ _T = TypeVar("_T")
 
 # Which reader, and where it is; imported when a file needs it.
 _READERS = {
-    (".pkl", ".pickle", ".pkl.gz", ".pickle.gz"): ("seekset.shards.pickles", "PickleShards"),
-    (".npz",): ("seekset.shards.npz", "NpzShards"),
-    (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib", ".tfrecords.zlib"): (
-        "seekset.shards.tfrecord",
-        "TFRecordShards",
-    ),
-    (".fa", ".faa", ".fas", ".fasta", ".ffn", ".fna", ".frn"): ("seekset.shards.fasta", "FastaShards"),
-    (".fa.gz", ".faa.gz", ".fas.gz", ".fasta.gz", ".ffn.gz", ".fna.gz", ".frn.gz"): (
-        "seekset.shards.fasta",
-        "FastaShards",
-    ),
-    (".parquet", ".pq"): ("seekset.shards.parquet", "ParquetShards"),
+    "pickle": ("seekset.shards.pickles", "PickleShards"),
+    "npz": ("seekset.shards.npz", "NpzShards"),
+    "tfrecord": ("seekset.shards.tfrecord", "TFRecordShards"),
+    "fasta": ("seekset.shards.fasta", "FastaShards"),
+    "parquet": ("seekset.shards.parquet", "ParquetShards"),
 }
+_SUFFIXES = tuple(suffix for kind in _READERS for suffix in SUFFIXES[kind])
 _INDEXES = frozenset({".fai", ".gzi", ".idx", ".sidx", ".zidx"})
 _MOST_OPEN = 32
 
@@ -129,15 +123,18 @@ def reader_for(path: AnyPath) -> ShardReader:
     Traceback (most recent call last):
     seekset.errors.MismatchError: notes.txt: no reader knows this kind of shard; known are .pkl, ...
     """
-    name = as_path(path).name.lower()
-    for suffixes, (module, reader) in _READERS.items():
-        # Sharded TFRecords are called train.tfrecord-00003-of-00010.
-        if name.endswith(suffixes) or (".tfrecord" in name and ".tfrecord" in suffixes):
+    for kind, (module, reader) in _READERS.items():
+        if _ends(as_path(path).name, SUFFIXES[kind]):
             return getattr(import_module(module), reader)()  # type: ignore[no-any-return]
-    known = ", ".join(suffix for suffixes in _READERS for suffix in suffixes)
     raise MismatchError(
-        f"{as_path(path)}: no reader knows this kind of shard; known are {known}; give one with reader="
+        f"{as_path(path)}: no reader knows this kind of shard; known are {', '.join(_SUFFIXES)}; give one with reader="
     )
+
+
+def _ends(name: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file is of the kind that has these suffixes."""
+    # Sharded TFRecords are called train.tfrecord-00003-of-00010.
+    return name.lower().endswith(suffixes) or (".tfrecord" in suffixes and ".tfrecord" in name.lower())
 
 
 def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | None = None) -> list[Path]:
@@ -149,12 +146,8 @@ def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | Non
     >>> find_shards(".")
     [PosixPath('genome.fa'), PosixPath('proteins.fa'), PosixPath('train.tfrecord')]
     """
-    suffixes = tuple(getattr(reader, "suffixes", ())) or tuple(one for suffixes in _READERS for one in suffixes)
-
-    def wanted(name: str) -> bool:
-        return name.lower().endswith(suffixes) or (".tfrecord" in suffixes and ".tfrecord" in name.lower())
-
-    return sorted(find_files(patterns, "shard", wanted, _INDEXES))
+    suffixes = tuple(getattr(reader, "suffixes", ())) or _SUFFIXES
+    return sorted(find_files(patterns, "shard", lambda name: _ends(name, suffixes), _INDEXES))
 
 
 def state_of(path: Path, stat: os.stat_result | None = None) -> tuple[int, ...]:

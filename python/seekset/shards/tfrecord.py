@@ -9,7 +9,7 @@ import numpy as np
 
 from seekset.errors import FormatError, MismatchError
 from seekset.examples import Features, Schema, as_schema
-from seekset.files import AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.packed import measured
 from seekset.shards.readers import OpenFiles
@@ -47,14 +47,7 @@ class TFRecordShards:
     [[2.5, 3.5], [0.5, 1.5]]
     """
 
-    suffixes: tuple[str, ...] = (
-        ".tfrecord",
-        ".tfrecords",
-        ".tfrecord.gz",
-        ".tfrecords.gz",
-        ".tfrecord.zlib",
-        ".tfrecords.zlib",
-    )
+    suffixes: tuple[str, ...] = SUFFIXES["tfrecord"]
 
     def __init__(self, features: Features | None = None, *, verify: Verify = "lengths", measure: bool = False) -> None:
         self.features: Features | None = features
