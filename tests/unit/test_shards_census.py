@@ -274,6 +274,44 @@ def test_shards_that_can_not_be_read_are_skipped_and_listed(shards, reader):
     assert str(missing) in counted[1][1][1]
 
 
+def test_more_shards_are_counted_than_files_may_be_open(tmp_path, run):
+    for number in range(120):
+        write_records(tmp_path / f"{number:03}.tfrecord", 1)
+        write_fasta(tmp_path / f"{number:03}.fa", 2)
+    printed = run("""
+        import resource
+        from pathlib import Path
+        from seekset.shards import find_shards, take_census
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (110, 110))
+        counted, faults = take_census(find_shards("."), on_error="skip")
+        print(sum(shard.census.rows for shard in counted), faults)
+    """)
+    assert printed == "360 []\n"
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.fa", "a.npz", "a.pkl", "a.parquet"])
+def test_a_shard_is_not_skipped_because_no_more_files_may_be_open(tmp_path, run, name):
+    (tmp_path / name).touch()
+    printed = run(
+        """
+        import errno, os, resource, sys
+        import pyarrow.parquet, seekset.publishing
+        from seekset.shards import reader_for, take_census
+
+        reader = reader_for(sys.argv[1])
+        taken = [os.dup(0)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, taken[0] + 1))
+        try:
+            take_census([sys.argv[1]], on_error="skip", progress=False)
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+        """,
+        name,
+    )
+    assert printed == "EMFILE\n"
+
+
 def test_a_name_that_no_reader_knows_is_told(shards):
     with pytest.raises(seekset.MismatchError, match="no reader knows this kind of shard"):
         take_census(shards)

@@ -18,7 +18,7 @@ from seekset.limits import limit
 from seekset.progress import progress_bar
 from seekset.shards.cache import ShardCache
 from seekset.shards.packed import census_of
-from seekset.shards.readers import ShardReader, reader_for, state_of
+from seekset.shards.readers import ShardReader, is_exhaustion, shared_reader, state_of
 from seekset.shards.rows import Census, Field
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def take_census(
     uncounted: list[_Work] = []
     for path in dict.fromkeys(files):
         with _noting(faults, path, on_error):
-            work = _Work(path, reader or reader_for(path), path.stat())
+            work = _Work(path, shared_reader(path) if reader is None else reader, path.stat())
             if (known := cache.get(path, work.identity, work.stat)) is None:
                 uncounted.append(work)
             else:
@@ -136,7 +136,7 @@ class _Work:
 
 
 class _noting:  # noqa: N801 (a context, as functions are)
-    """Keep errors of shards that are to be skipped."""
+    """Keep errors of shards that are to be skipped; not those that are no fault of a shard."""
 
     def __init__(self, faults: dict[Path, str], path: Path, on_error: str) -> None:
         self.faults, self.path, self.skip = faults, path, on_error == "skip"
@@ -145,7 +145,7 @@ class _noting:  # noqa: N801 (a context, as functions are)
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if not self.skip or not isinstance(error, (SeeksetError, OSError)):
+        if not self.skip or not isinstance(error, (SeeksetError, OSError)) or is_exhaustion(error):
             return False
         self.faults[self.path] = str(error)
         return True

@@ -14,7 +14,7 @@ from seekset.files import SUFFIXES, AnyPath, as_path
 from seekset.rows import row_numbers
 from seekset.shards.fit import flag_of
 from seekset.shards.packed import measured
-from seekset.shards.readers import state_of
+from seekset.shards.readers import is_exhaustion, state_of
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class _opened:  # noqa: N801 (a context, as functions are)
     def _tell(self, error: BaseException | None) -> None:
         from pyarrow import ArrowException
 
-        ours = isinstance(error, (FormatError, MismatchError))
-        if isinstance(error, (ArrowException, OSError, ValueError)) and not ours:
+        known = isinstance(error, (FormatError, MismatchError)) or is_exhaustion(error)
+        if isinstance(error, (ArrowException, OSError, ValueError)) and not known:
             raise FormatError(f"{self.path}: expected a Parquet file: {error}") from None
 
 

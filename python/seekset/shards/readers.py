@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections import OrderedDict
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from seekset.errors import MismatchError
 from seekset.files import SUFFIXES, AnyPath, as_path, find_files
@@ -21,9 +23,11 @@ __all__ = [
     "Readers",
     "ShardReader",
     "find_shards",
+    "is_exhaustion",
     "reader_for",
     "reader_name",
     "readers_by_name",
+    "shared_reader",
     "state_of",
 ]
 
@@ -40,6 +44,8 @@ _READERS = {
 _SUFFIXES = tuple(suffix for kind in _READERS for suffix in SUFFIXES[kind])
 _INDEXES = frozenset({".fai", ".gzi", ".idx", ".sidx", ".zidx"})
 _MOST_OPEN = 32
+# What is no fault of a file: the machine, or its limits, have nothing left.
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class ShardReader(Protocol):
@@ -77,6 +83,9 @@ class ShardReader(Protocol):
     def read(self, path: Path) -> Rows | Mapping[str, Any] | Sequence[Any]:
         """All rows of a shard."""
 
+
+# Those that were made by the names of files, as long as anybody has them.
+_SHARED: WeakValueDictionary[str, ShardReader] = WeakValueDictionary()
 
 Readers: TypeAlias = ShardReader | Mapping[str, ShardReader | None] | None
 """What reads shards: one reader for all sources, or some by the names of sources; else, suffixes tell."""
@@ -123,9 +132,33 @@ def reader_for(path: AnyPath) -> ShardReader:
     Traceback (most recent call last):
     seekset.errors.MismatchError: notes.txt: no reader knows this kind of shard; known are .pkl, ...
     """
-    for kind, (module, reader) in _READERS.items():
+    return _made(_kind_of(path))
+
+
+def shared_reader(path: AnyPath) -> ShardReader:
+    """The reader for a file, by the end of its name: one of a kind for all who have one now.
+
+    What it keeps is of use for the next file and the next read, and few files are open, however many shards and sources
+    there are. It goes with the last who has it.
+
+    >>> one = shared_reader("a.npz")
+    >>> one is shared_reader("b.npz"), one is shared_reader("a.pkl")
+    (True, False)
+    """
+    kind = _kind_of(path)
+    found = _SHARED.get(kind)
+    return _SHARED.setdefault(kind, _made(kind)) if found is None else found
+
+
+def _made(kind: str) -> ShardReader:
+    module, name = _READERS[kind]
+    return getattr(import_module(module), name)()  # type: ignore[no-any-return]
+
+
+def _kind_of(path: AnyPath) -> str:
+    for kind in _READERS:
         if _ends(as_path(path).name, SUFFIXES[kind]):
-            return getattr(import_module(module), reader)()  # type: ignore[no-any-return]
+            return kind
     raise MismatchError(
         f"{as_path(path)}: no reader knows this kind of shard; known are {', '.join(_SUFFIXES)}; give one with reader="
     )
@@ -148,6 +181,15 @@ def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | Non
     """
     suffixes = tuple(getattr(reader, "suffixes", ())) or _SUFFIXES
     return sorted(find_files(patterns, "shard", lambda name: _ends(name, suffixes), _INDEXES))
+
+
+def is_exhaustion(error: BaseException | None) -> bool:
+    """Whether the system had nothing left, such as files that may be open: no other shard is read any better.
+
+    >>> is_exhaustion(OSError(errno.EMFILE, "Too many open files")), is_exhaustion(FileNotFoundError(errno.ENOENT, ""))
+    (True, False)
+    """
+    return isinstance(error, OSError) and error.errno in _EXHAUSTED
 
 
 def state_of(path: Path, stat: os.stat_result | None = None) -> tuple[int, ...]:
