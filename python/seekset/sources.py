@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seekset.errors import MismatchError, SeeksetWarning
 from seekset.shards.fit import FittedShards, fits, fitted_census, flag_of
-from seekset.shards.readers import reader_for, reader_name
+from seekset.shards.readers import reader_name, shared_reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,20 @@ class Source:
         return reader if shard.own is None else FittedShards(reader, shard.own, shard.census.fields or ())
 
     def _reader(self, shard: Shard) -> ShardReader:
-        return reader_for(shard.path) if self.reader is None else self.reader
+        if self.reader is not None:
+            return self.reader
+        reader = shared_reader(shard.path)
+        self._shared[type(reader)] = reader
+        return reader
+
+    @cached_property
+    def _shared(self) -> dict[type, ShardReader]:
+        """Readers by suffix that were used: what they keep, such as open files, is of use as long as the source is."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has files of its own.
+        return {name: value for name, value in self.__dict__.items() if name != "_shared"}
 
     def reads_singly(self, shard: Shard) -> bool:
         """Whether rows of a shard can be read by themselves."""

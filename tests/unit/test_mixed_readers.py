@@ -1,6 +1,7 @@
 """Sources of different formats in one pool: a reader for each, and rows that are made alike."""
 
 import json
+import pickle
 from functools import partial
 
 import numpy as np
@@ -15,8 +16,9 @@ from hex_shards import hex_examples, write_hex
 from mixed_shards import Lines, mixed, number, write_sources
 from seekset.datasets import StreamingMixedShardDataset, check_disjoint, create_datasets
 from seekset.errors import MismatchError, StaleIndexError
-from seekset.shards import Field, NpzShards, TFRecordShards, pack_shard
+from seekset.shards import Field, NpzShards, TFRecordShards, find_shards, pack_shard, take_census
 from seekset.shards.fit import FittedShards, flag_of
+from seekset.sources import Source
 
 FEATURES = {"x": "int64", "y": ("float32", (2,))}
 
@@ -214,3 +216,60 @@ def test_pickles_examples_and_arrays_are_one_stream(games, tmp_path):
     ]
     assert len(found) == 8
     data.ledger.check()
+
+
+# --- readers by the names of shards -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", [{"mixing": "global"}, {"pool_rows": 2, "open_shards": 1}])
+def test_a_shard_is_opened_once_for_all_that_is_read_of_it(two_formats, monkeypatch, rules):
+    opened = []
+
+    class Noted(seekset.TFRecordFile):
+        def __init__(self, path, **options):
+            opened.append(path.name)
+            super().__init__(path, **options)
+
+    data = mixed([two_formats["examples"]], decoders=1, **rules)
+    monkeypatch.setattr(seekset.shards.tfrecord, "TFRecordFile", Noted)
+    assert len(list(data)) == len(list(data)) == 5
+    assert len(opened) <= 2  # none, if it still is from counting
+
+
+def test_sources_share_a_reader_of_a_kind_and_pickle_none(two_formats):
+    sources = [
+        Source(name, tuple(take_census(find_shards(two_formats[folder]))[0]))
+        for name, folder in (("a", "examples"), ("b", "examples"), ("c", "arrays"))
+    ]
+    readers = {id(one.reader_of(shard)): one.reader_of(shard) for one in sources for shard in one.shards}
+    assert sorted(type(reader).__name__ for reader in readers.values()) == ["NpzShards", "TFRecordShards"]
+    copies = pickle.loads(pickle.dumps(sources))
+    assert copies == sources
+    assert "Shards" not in str(copies[0].__dict__)
+
+
+def test_open_files_go_with_the_last_source_that_needs_them(two_formats, run):
+    printed = run(
+        """
+        import os, sys
+        from seekset.shards import find_shards, take_census
+        from seekset.sources import Source
+
+        def held():
+            return sum(".tfrecord" in line for line in open("/proc/self/maps"))
+
+        sources = [Source(name, tuple(take_census(find_shards(sys.argv[1]))[0])) for name in "ab"]
+        counts = [held()]
+        for source in sources:
+            for shard in source.shards:
+                source.reader_of(shard).read(shard.path)
+            counts.append(held())
+        while sources:
+            del sources[0], source
+            counts.append(held())
+            source = None
+        print(counts)
+        """,
+        two_formats["examples"],
+    )
+    assert printed == "[0, 2, 2, 2, 0]\n"

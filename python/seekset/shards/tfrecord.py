@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,14 +54,10 @@ class TFRecordShards:
         self.features: Features | None = features
         self.verify, self.measure = verify, measure
         self._schema = None if features is None else _numeric(as_schema(features))
-        self._files = OpenFiles(self._connect)
+        # Not by a method of its own, so that files are closed with the reader and not when cycles are looked for.
+        self._files = OpenFiles(partial(_connect, verify=verify))
         told = None if self._schema is None else sorted(self._schema.features.items())
         self.identity: str = f"tfrecord/2 features={told} verify={verify}{' measured' if measure else ''}"
-
-    def _connect(self, path: Path) -> TFRecordFile:
-        # An index beside a plain file may list other rows; that of a compressed one spares inflating it again.
-        index: Literal[False] | None = None if path.name.lower().endswith(_COMPRESSED) else False
-        return TFRecordFile(path, index=index, verify=self.verify)
 
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard: its headers are walked, payloads are not read unless they are to be measured."""
@@ -127,6 +124,12 @@ class TFRecordShards:
 
     def __repr__(self) -> str:
         return f"TFRecordShards({self.features!r}, verify={self.verify!r}, measure={self.measure})"
+
+
+def _connect(path: Path, verify: Verify) -> TFRecordFile:
+    # An index beside a plain file may list other rows; that of a compressed one spares inflating it again.
+    index: Literal[False] | None = None if path.name.lower().endswith(_COMPRESSED) else False
+    return TFRecordFile(path, index=index, verify=verify)
 
 
 def _made(features: Features | None, verify: Verify, measure: bool) -> TFRecordShards:
