@@ -274,6 +274,39 @@ def test_shards_that_can_not_be_read_are_skipped_and_listed(shards, reader):
     assert str(missing) in counted[1][1][1]
 
 
+class Failing(Counting):
+    """A reader that fails at a shard of two bytes, without a word of where."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def count(self, path):
+        if path.stat().st_size in (2, 2 << 20):
+            raise self.error
+        return super().count(path)
+
+
+class FailingApart(Failing):
+    holds_gil = True
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("kind", [Failing, FailingApart])
+def test_what_a_reader_raises_says_at_which_shard(shards, kind, on_error):
+    shards[1].write_bytes(bytes(2 << 20))  # enough for a process to be started
+    with pytest.raises(KeyError, match="k") as error:
+        take_census(shards, kind(KeyError("k")), on_error=on_error)
+    assert error.value.__notes__[-1] == f"{shards[1]}: raised while its rows were counted by {kind.__name__}"
+
+
+@pytest.mark.parametrize("message", ["expected more", "{path}: expected more"])
+def test_errors_of_our_kinds_name_the_shard_once(shards, message):
+    with pytest.raises(seekset.FormatError) as error:
+        take_census(shards, Failing(seekset.FormatError(message.format(path=shards[1]))))
+    assert str(error.value) == f"{shards[1]}: expected more"
+
+
 def test_more_shards_are_counted_than_files_may_be_open(tmp_path, run):
     for number in range(120):
         write_records(tmp_path / f"{number:03}.tfrecord", 1)

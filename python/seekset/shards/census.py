@@ -86,7 +86,8 @@ def take_census(
         reader: What reads them; by their names, unless given.
         processes: How many shards are read at once; as many as there are cores, unless given.
         progress: Called with bytes done and bytes in all; without, a bar is drawn on a terminal. ``False`` for none.
-        on_error: ``"raise"`` the first error, or ``"skip"`` shards that can't be read and list them.
+        on_error: ``"raise"`` the first error, or ``"skip"`` shards that can't be read and list them: those at which a
+            ``SeeksetError`` or ``OSError`` was raised. All else that a reader raises is, as is what the system lacks.
 
     >>> shards, faults = take_census(["proteins.fa", "train.tfrecord"])
     >>> [shard.census.rows for shard in shards], faults
@@ -209,8 +210,22 @@ class _Decoders:
 def _count(work: _Work, decoders: _Decoders) -> Shard:
     """Count one shard. Its size and time are those from before: one that is being written is counted anew next time."""
     apart = work.apart and decoders.used
-    census = decoders.mine.count(work.reader, work.path) if apart else census_of(work.reader, work.path)
+    try:
+        census = decoders.mine.count(work.reader, work.path) if apart else census_of(work.reader, work.path)
+    except Exception as error:
+        _tell_of(work, error)
+        raise
     return Shard(work.path, work.stat.st_size, work.stat.st_mtime_ns, digest_of(work.path), census)
+
+
+def _tell_of(work: _Work, error: Exception) -> None:
+    """Let an error name the shard: a reader of one's own may raise anything, without a word of where."""
+    if str(work.path) in str(error):
+        return
+    if isinstance(error, SeeksetError) and error.args == (str(error),):
+        error.args = (f"{work.path}: {error}",)
+    else:
+        error.add_note(f"{work.path}: raised while its rows were counted by {type(work.reader).__name__}")
 
 
 def digest_of(path: Path) -> str:
