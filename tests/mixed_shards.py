@@ -1,5 +1,6 @@
 """Shards for pools, as tests write them, and readers that take their time or fail."""
 
+import os
 import random
 import time
 
@@ -85,6 +86,21 @@ class SlowRows(Slow):
         whole = self.read(path)
         bad = {place: whole.bad[row] for place, row in enumerate(rows.tolist()) if row in whole.bad}
         return Rows(columns={"x": whole.columns["x"][rows]}, bad=bad)
+
+
+class ApartLines(Lines):
+    """Objects that say which process read them, in processes of their own; a line that is no number is a bad row."""
+
+    holds_gil = True
+
+    def read(self, path):
+        from seekset.shards import Rows
+
+        words = super().read(path)
+        bad = {row: f"{word!r} is no number" for row, word in enumerate(words) if not word.isdecimal()}
+        return Rows(
+            objects=[None if row in bad else (int(word), os.getpid()) for row, word in enumerate(words)], bad=bad
+        )
 
 
 class SlowLines(Lines):

@@ -1,6 +1,7 @@
 """Sources of different formats in one pool: a reader for each, and rows that are made alike."""
 
 import json
+import os
 import pickle
 from functools import partial
 
@@ -13,7 +14,7 @@ import torch
 import seekset
 from conformance import StreamConformance
 from hex_shards import hex_examples, write_hex
-from mixed_shards import Lines, mixed, number, write_sources
+from mixed_shards import ApartLines, Lines, mixed, number, write_sources, write_text
 from seekset.datasets import StreamingMixedShardDataset, check_disjoint, create_datasets
 from seekset.errors import MismatchError, StaleIndexError
 from seekset.shards import Field, NpzShards, TFRecordShards, find_shards, pack_shard, take_census
@@ -216,6 +217,21 @@ def test_pickles_examples_and_arrays_are_one_stream(games, tmp_path):
     ]
     assert len(found) == 8
     data.ledger.check()
+
+
+# --- readers that hold the GIL ----------------------------------------------------------------------------------------
+
+
+def test_objects_are_read_in_processes_of_their_own_as_columns_are(tmp_path):
+    sources = write_text(tmp_path, {"texts": [5, 4]})
+    (tmp_path / "texts" / "00.txt").write_text("0 1 none 3 4")
+    for rules in ({}, {"pool_rows": 2}, {"pool_rows": 2, "decoders": 1}):
+        data = mixed(sources, reader=ApartLines(), on_error="skip", **rules)
+        found = list(data)
+        assert sorted(row for row, _ in found) == [0, 1, 3, 4, 5, 6, 7, 8]
+        assert os.getpid() not in {process for _, process in found}
+    with pytest.raises(seekset.FormatError, match=r"00\.txt: row 2 of source 'texts' .*: 'none' is no number"):
+        list(mixed(sources, reader=ApartLines()))
 
 
 # --- readers by the names of shards -----------------------------------------------------------------------------------

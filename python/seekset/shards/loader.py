@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from seekset.errors import SeeksetError, StaleIndexError
 from seekset.shards.decoder import Decoder
 from seekset.shards.packed import PackedShard, pack_shard, read_shard
+from seekset.shards.rows import Rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from seekset.mixing import MixPlan, Stretch
     from seekset.shards.census import Shard
-    from seekset.shards.rows import Rows
+    from seekset.shards.readers import ShardReader
 
 __all__ = ["Loaded", "ShardLoader", "check_rows"]
 
@@ -159,17 +162,24 @@ class _Reading:
         reader = source.reader_of(shard)
         rows: Any = None if stretch.rows == shard.census.rows else (stretch.start, stretch.start + stretch.rows)
         shard.check()
-        if shard.census.fields is None:
+        if getattr(reader, "holds_gil", False):
+            loaded = self._read_apart(reader, shard.path, rows)
+        elif shard.census.fields is None:
             loaded = Loaded(rows=read_shard(reader, shard.path, rows))
-        elif getattr(reader, "holds_gil", False):
-            self._decoder = self._decoder or self._shared.decoder()
-            loaded = Loaded(packed=self._decoder.pack(reader, shard.path, rows))
         else:
             loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
         # Once more: it may have been replaced while it was read.
         shard.check()
         check_rows(loaded.packed if loaded.packed is not None else loaded.rows, stretch, shard)
         return loaded
+
+    def _read_apart(self, reader: ShardReader, path: Path, rows: tuple[int, int] | None) -> Loaded:
+        """What a process of its own reads. Objects come as pickles, and are made here, where they are pooled."""
+        self._decoder = self._decoder or self._shared.decoder()
+        packed = self._decoder.pack(reader, path, rows)
+        if packed.fields is not None:
+            return Loaded(packed=packed)
+        return Loaded(rows=Rows(objects=packed.objects(), bad=packed.bad))
 
 
 def check_rows(found: PackedShard | Rows | None, stretch: Stretch, shard: Shard) -> None:

@@ -58,8 +58,9 @@ class ShardReader(Protocol):
     More is looked for, and may be there:
 
     - ``suffixes``: which files of a folder are shards, such as ``(".dat", ".dat.gz")``.
-    - ``holds_gil``: true if reading is Python at work; it then runs in processes of its own, and the reader must be
-      picklable and importable.
+    - ``holds_gil``: true if reading is Python at work; shards are then read in processes of their own, and the reader
+      must be picklable and importable, as must be the objects that it gives. Rows that are read singly
+      (``mixing="global"``) are read where they are wanted.
     - ``read_rows(path, rows)``: reads only the rows with these numbers, in that order.
     - ``identity``: the reader's name, version and options in a few words. Readers with one have their counts kept in
       a cache; without, there is no telling whether what is in a cache came from the same code.
