@@ -112,10 +112,11 @@ def take_census(
         with closing(_counted(uncounted, processes, progress)) as counted:
             for work, future in counted:
                 with _noting(faults, work.path, on_error):
-                    shard = found[work.path] = future.result()
+                    shard = future.result()
                     # What was counted of one that is being written may be of other bytes than its size and time say.
                     if state_of(work.path) == work.state:
                         cache.add(shard.path, work.identity, shard.size, shard.mtime_ns, shard.digest, shard.census)
+                    found[work.path] = shard
     finally:
         cache.write()
     listed = [(path, faults[path]) for path in dict.fromkeys(files) if path in faults]
