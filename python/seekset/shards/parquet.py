@@ -53,7 +53,7 @@ class ParquetShards:
     def __init__(self, *, measure: bool = False) -> None:
         self.measure = measure
         self.identity = "parquet/1 measured" if measure else "parquet/1"
-        self._with_nulls: dict[tuple[Path | int, ...], tuple[str, ...]] = {}
+        self._with_nulls: dict[tuple[Path, tuple[int, ...]], tuple[str, ...]] = {}
 
     def count(self, path: AnyPath) -> Census:
         """What is known of a shard, from its footer; of nulls in lists, from the column itself."""
@@ -116,7 +116,7 @@ class ParquetShards:
 
     def _nullable(self, file: ParquetFile, fields: tuple[Field, ...], path: Path) -> tuple[str, ...]:
         """The columns that have nulls, in any row of the file; kept, because it may take reading them."""
-        state = (path, *state_of(path))
+        state = (path, state_of(path))
         known = self._with_nulls.get(state)
         if known is None:
             known = _nullable(file, fields, path)
