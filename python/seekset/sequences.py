@@ -16,7 +16,7 @@ from seekset import _core
 from seekset.errors import SeeksetWarning, StaleIndexError
 from seekset.handle import Handle, made
 from seekset.rows import integers, one_each, row_number, row_numbers
-from seekset.tokens import TokenTable, as_table
+from seekset.tokens import TokenTable, needed_table
 from seekset.world import World
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
         core, wanted = self._open, row_numbers(rows, len(self._open))
         found = core.packed(
             wanted,
-            _table(tokens),
+            needed_table(tokens),
             **_windows(wanted, starts, lengths, max_length),
             specials=specials,
             dtype=_name(dtype),
@@ -298,7 +298,7 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
         core, wanted = self._open, row_numbers(rows, len(self._open))
         found = core.padded(
             wanted,
-            _table(tokens),
+            needed_table(tokens),
             **_windows(wanted, starts, lengths, max_length),
             columns=_not_negative(columns, "columns"),
             specials=specials,
@@ -449,13 +449,6 @@ def _shares(lengths: NDArray[np.int64], world_size: int) -> str:
         for rank, share in enumerate(shares)
     ]
     return "; ".join(told)
-
-
-def _table(tokens: str | TokenTable) -> TokenTable:
-    table = as_table(tokens)
-    if table is None:
-        raise TypeError("tokens must be a table's name or a TokenTable, not None")
-    return table
 
 
 def _name(dtype: Any) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 
 from seekset._core import TokenTable
 
-__all__ = ["TokenTable", "as_table"]
+__all__ = ["TokenTable", "as_table", "needed_table"]
 
 _named = cache(TokenTable.named)
 
@@ -22,3 +22,16 @@ def as_table(tokens: str | TokenTable | None) -> TokenTable | None:
     if not isinstance(tokens, str):
         raise TypeError(f"tokens must be a table's name or a TokenTable, not {type(tokens).__name__}")
     return _named(tokens)
+
+
+def needed_table(tokens: str | TokenTable) -> TokenTable:
+    """The table that a name or a table stands for, where there must be one.
+
+    >>> needed_table(None)
+    Traceback (most recent call last):
+    TypeError: tokens must be a table's name or a TokenTable, not None
+    """
+    table = as_table(tokens)
+    if table is None:
+        raise TypeError("tokens must be a table's name or a TokenTable, not None")
+    return table

@@ -21,7 +21,7 @@ from seekset.ledger import Ledger
 from seekset.plan import Plan
 from seekset.rows import row_number, row_numbers
 from seekset.sequences import SequenceIndex
-from seekset.tokens import as_table
+from seekset.tokens import needed_table
 from seekset.workers import refuse_cuda_in_worker
 from seekset.world import World
 
@@ -181,9 +181,7 @@ class PackedDataset(Stream[dict[str, Any]]):
         opened.check_files()
         rules: dict[str, Any] = {"max_tokens": max_tokens, "max_length": max_length}
         rules |= {"overflow": overflow, "overlap": overlap, "layout": layout}
-        table = as_table(tokens)
-        if table is None:
-            raise TypeError("tokens must be a table's name or a TokenTable, not None")
+        table = needed_table(tokens)
         planned = _plan(plan, opened, tokens=table, specials=specials, **rules)
         if plan is None:
             planned.tell_of_cuts(stacklevel=3)

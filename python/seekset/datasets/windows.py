@@ -16,7 +16,7 @@ from seekset.datasets.ordered import Ordered
 from seekset.datasets.shared import SharedNumbers
 from seekset.errors import MismatchError
 from seekset.rows import row_number, row_numbers
-from seekset.tokens import as_table
+from seekset.tokens import needed_table
 from seekset.windows import Window, WindowPlan
 from seekset.workers import refuse_cuda_in_worker
 
@@ -285,9 +285,7 @@ def _row_ends(
 
 
 def _table(tokens: str | TokenTable) -> TokenTable:
-    table = as_table(tokens)
-    if table is None:
-        raise TypeError("tokens must be a table's name or a TokenTable, not None")
+    table = needed_table(tokens)
     if table.pad is None:
         raise MismatchError(f"{table!r} has no pad id, which windows need: labels end in it")
     return table
