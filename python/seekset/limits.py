@@ -45,7 +45,7 @@ def limit(value: SupportsIndex | None, name: str) -> int | None:
     number = operator.index(value)
     if number < 1:
         raise ValueError(f"{name} must be at least 1, or None for no limit, but is {number}")
-    return number
+    return whole_number(number, name)
 
 
 def byte_count(value: SupportsIndex | str | None, name: str) -> int | None:

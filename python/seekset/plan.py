@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import tempfile
 import warnings
 import weakref
@@ -15,8 +15,8 @@ import numpy as np
 
 from seekset import _core
 from seekset._core import BalancedOrder
-from seekset.errors import MismatchError, SeeksetWarning
-from seekset.limits import limit
+from seekset.errors import MismatchError, SeeksetError, SeeksetWarning
+from seekset.limits import limit, whole_number
 from seekset.rows import integers
 from seekset.tokens import TokenTable, as_table
 from seekset.world import Share, World
@@ -64,8 +64,9 @@ class Plan(Sequence[PlannedBatch]):
     Ranks that take every n-th batch have about as many tokens each (:meth:`shares`); :meth:`order` shuffles batches so
     that it stays like that.
 
-    A plan pickles as the path of its file. One that was never saved goes into a temporary file first, which its process
-    removes at its end, so that the workers of a loader share its memory. Where that file is gone, it is made anew.
+    A plan pickles as the path of its file. One that was never saved goes into a temporary file first, so that the
+    workers of a loader share its memory. That file has no name and is gone with its process, however that ends; the
+    plan is then made anew.
 
     >>> from seekset import Fasta
     >>> plan = Plan.create(Fasta("proteins.fa"), tokens="esm", max_tokens=40)
@@ -78,7 +79,8 @@ class Plan(Sequence[PlannedBatch]):
     def __init__(self, core: _core.Plan, *, path: Path | None = None, index: HasLengths | None = None) -> None:
         self._opened: _core.Plan | None = core
         self._path = path
-        # The file of a plan that was pickled but never saved.
+        # The open file without a name of a plan that was pickled but never saved, and where such a pickle finds it.
+        self._file: int | None = None
         self._temporary: Path | None = None
         self._index = index
         # What a plan that is opened again must be, and what it is made from where its file is gone.
@@ -151,11 +153,11 @@ class Plan(Sequence[PlannedBatch]):
         if (table := as_table(tokens)) is not None and specials:
             around = len(table.prefix) + len(table.suffix)
         rules: dict[str, Any] = {
-            "max_tokens": _counted(max_tokens, "max_tokens"),
-            "max_length": None if (most := limit(max_length, "max_length")) is None else _counted(most, "max_length"),
+            "max_tokens": whole_number(max_tokens, "max_tokens", least=0),
+            "max_length": limit(max_length, "max_length"),
             "specials": around,
             "overflow": overflow,
-            "overlap": _counted(overlap, "overlap"),
+            "overlap": whole_number(overlap, "overlap", least=0),
             "layout": layout,
         }
         return cls.by_rules(index, **rules)
@@ -203,7 +205,7 @@ class Plan(Sequence[PlannedBatch]):
     def _reopened(self) -> _core.Plan:
         """A plan that was pickled: from its file, or else computed again."""
         try:
-            core = _core.Plan.open(cast("Path", self._path))
+            core = _core.Plan.open(self._path) if self._path is not None else self._borrowed()
         except FileNotFoundError:
             if self._index is None:
                 raise
@@ -211,8 +213,21 @@ class Plan(Sequence[PlannedBatch]):
         if (core is None or not self._is_same(core)) and self._index is not None:
             core = _packed(self._index, self._rules)
         if core is None or not self._is_same(core):
-            raise MismatchError(f"{self._path}: it is another plan than it was; make it anew")
+            raise MismatchError(f"{self._path or 'plan'}: it is another plan than it was; make it anew")
         return core
+
+    def _borrowed(self) -> _core.Plan:
+        """The plan in another process' file. Once that is closed, its number may be that of any other file."""
+        path = cast("Path", self._temporary)
+        try:
+            # A pipe is not even opened: that may take forever.
+            if path.is_file():
+                return _core.Plan.open(path)
+        except (OSError, SeeksetError):
+            pass
+        raise FileNotFoundError(
+            errno.ENOENT, "the plan was never saved, and the process that made it is gone", str(path)
+        )
 
     def _is_same(self, core: _core.Plan) -> bool:
         return (core.fingerprint, core.digest) == self._identity
@@ -331,7 +346,8 @@ class Plan(Sequence[PlannedBatch]):
         if not self._descends:
             _core.Plan.check_descending(lengths)
             self._descends = True
-        return PlannedBatch(*self._open.repacked(self._number(batch), lengths, seed, epoch))
+        drawn = whole_number(seed, "seed", least=0), whole_number(epoch, "epoch", least=0)
+        return PlannedBatch(*self._open.repacked(self._number(batch), lengths, *drawn))
 
     def order(self, world_size: int = 1, *, seed: int = 0, epoch: int = 0) -> BalancedOrder:
         """All batches, shuffled such that ranks which take every ``world_size``-th have about as many tokens each.
@@ -340,7 +356,8 @@ class Plan(Sequence[PlannedBatch]):
         >>> list(Plan.create(Fasta("proteins.fa"), max_tokens=35).order(2, seed=1))
         [1, 0]
         """
-        return BalancedOrder(len(self), World(size=world_size).size, seed, epoch)
+        drawn = whole_number(seed, "seed", least=0), whole_number(epoch, "epoch", least=0)
+        return BalancedOrder(len(self), whole_number(world_size, "world_size"), *drawn)
 
     def shares(self, world_size: int) -> list[RankShare]:
         """What falls to each rank if all take every n-th batch.
@@ -351,7 +368,7 @@ class Plan(Sequence[PlannedBatch]):
         """
         tokens, counts = self.tokens, self.counts
         found = []
-        for rank in range(World(size=world_size).size):
+        for rank in range(whole_number(world_size, "world_size")):
             places = Share(len(self), World(rank, world_size)).places()
             found.append(RankShare(rank, len(places), int(counts[places].sum()), int(tokens[places].sum())))
         return found
@@ -363,8 +380,9 @@ class Plan(Sequence[PlannedBatch]):
         >>> Plan.create(Fasta("proteins.fa"), max_tokens=40).deviations(2)
         [0.16666666666666674, -0.16666666666666663]
         """
-        mean = self.total_tokens / world_size
-        return [share.tokens / mean - 1 if mean else 0.0 for share in self.shares(world_size)]
+        shares = self.shares(world_size)
+        mean = self.total_tokens / len(shares)
+        return [share.tokens / mean - 1 if mean else 0.0 for share in shares]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan to a file, which pyarrow and polars can read, too. Other files than plans are not replaced."""
@@ -385,38 +403,44 @@ class Plan(Sequence[PlannedBatch]):
             self._lengths = _lengths_of(self._index)
         return self._lengths
 
-    def _spilled(self) -> Path:
-        """The plan's temporary file, written at the first call, which is from then on what this process uses, too."""
-        folder = Path(tempfile.mkdtemp(prefix="seekset-plan-"))
-        weakref.finalize(self, _remove, folder, os.getpid())
-        path = folder / "plan.arrow"
-        self._open.save(path)
-        self._opened = _core.Plan.open(path)
-        return path
+    def _spilled(self) -> int:
+        """The plan in an open file without a name, which is from then on what this process uses, too."""
+        with tempfile.TemporaryDirectory(prefix="seekset-plan-") as folder:
+            path = Path(folder) / "plan.arrow"
+            self._open.save(path)
+            file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, file)
+        self._opened = _core.Plan.open(_opened_by_this_process(file))
+        return file
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._path is None and self._temporary is None:
-            self._temporary = self._spilled()
-        path = cast("Path", self._path or self._temporary).absolute()
-        return {"_path": path, "_index": self._index, "_identity": self._identity, "_rules": self._rules}
+        if self._path is None and self._temporary is None and self._file is None:
+            self._file = self._spilled()
+        return {
+            "_path": None if self._path is None else self._path.absolute(),
+            # A forked child has the file open, too.
+            "_temporary": self._temporary if self._file is None else _opened_by_this_process(self._file),
+            "_index": self._index,
+            "_identity": self._identity,
+            "_rules": self._rules,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Opened when it is first used.
-        self.__dict__.update(state, _opened=None, _temporary=None, _lengths=None, _descends=False)
+        self.__dict__.update(state, _opened=None, _file=None, _lengths=None, _descends=False)
 
     def __repr__(self) -> str:
         if self._opened is None:
-            return f"<Plan {str(self._path)!r}, not open yet>"
+            return f"<Plan{'' if self._path is None else f' {str(self._path)!r}'}, not open yet>"
         return (
             f"<Plan of {self.sequences} sequences in {len(self)} batches of up to {self.max_tokens} tokens, "
             f"{100 * self.efficiency:.1f} % full>"
         )
 
 
-def _remove(folder: Path, process: int) -> None:
-    # A forked child has the plan, too, but the file is its parent's.
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
+def _opened_by_this_process(file: int) -> Path:
+    """Where other processes find an open file, for as long as this one has it open."""
+    return Path(f"/proc/{os.getpid()}/fd/{file}")
 
 
 def _packed(index: HasLengths, rules: dict[str, Any]) -> _core.Plan:
@@ -436,11 +460,3 @@ def _lengths_of(index: HasLengths) -> NDArray[np.uint64]:
         row = int(np.argmax(lengths < 0))
         raise ValueError(f"lengths are not negative, but that of row {row} is {lengths[row]}")
     return lengths.view(np.uint64)
-
-
-def _counted(number: int, name: str) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{name} must be a whole number, not {type(number).__name__}")
-    if not 0 <= number.__index__() < 1 << 63:
-        raise ValueError(f"{name} must be from 0 to 2**63 - 1, but is {number}")
-    return number.__index__()

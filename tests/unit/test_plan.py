@@ -4,6 +4,8 @@ import copy
 import os
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +158,7 @@ def test_shares_are_those_of_a_stride():
             sum(len(batch.rows) for batch in plan[rank::world_size]) for rank in range(world_size)
         ]
         assert sum(share.batches for share in shares) == len(plan)
-    with pytest.raises(ValueError, match="world size must be at least 1"):
+    with pytest.raises(ValueError, match="world_size must be at least 1"):
         plan.shares(0)
 
 
@@ -361,30 +363,88 @@ def test_a_plan_in_memory_pickles_as_a_temporary_file(plan, tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     expected = pieces(plan)
     states = [pickle.dumps(plan), pickle.dumps(plan)]
-    (folder,) = names()
-    assert folder.startswith("seekset-plan-")
-    assert (tmp_path / folder).stat().st_mode & 0o077 == 0
+    assert names() == []  # it has no name that could be left behind
     assert plan.path is None
     assert all(pieces(pickle.loads(state)) == expected for state in states)
     assert pieces(plan) == pieces(copy.deepcopy(plan)) == expected
-    del plan
-    # The fixture holds the plan until the test ends: what is left is removed at the latest then.
 
 
-def test_the_temporary_file_goes_with_the_plan(tmp_path, monkeypatch, names):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_the_path_of_a_plan_that_was_never_saved_is_none_in_its_pickles_too(plan):
+    again = pickle.loads(pickle.dumps(plan))
+    assert (again.path, repr(again)) == (None, "<Plan, not open yet>")
+    # A pickle of a pickle reads the same file, and one that is saved has a path.
+    assert pieces(pickle.loads(pickle.dumps(again))) == pieces(plan)
+    assert again.path is None
+
+
+def test_a_pickled_plan_that_is_saved_has_a_path(plan, tmp_path):
+    again = pickle.loads(pickle.dumps(plan))
+    again.save(tmp_path / "p.arrow")
+    assert pickle.loads(pickle.dumps(again)).path == again.path == tmp_path / "p.arrow"
+
+
+@pytest.mark.parametrize("other", ["nothing", "another file", "a pipe", "another plan"])
+def test_without_its_file_a_pickled_plan_is_computed_again(other, tmp_path, open_files):
     plan = Plan.create(INDEX, max_length=None)
+    before = open_files()
     state, expected = pickle.dumps(plan), pieces(plan)
-    assert len(names()) == 1
+    numbers = open_files() - before
+    assert numbers
     del plan
-    assert names() == []
-    # Without its file it is computed again, and is the same.
-    again = pickle.loads(state)
-    assert pieces(again) == expected
-    assert names() == []
+    assert open_files() == before
+    # Their numbers may by then be those of whatever else was opened.
+    (tmp_path / "other").write_bytes(b"another file")
+    Plan.create(Lengths([1]), max_length=None).save(tmp_path / "plan")
+    open_one = {
+        "another file": lambda: (os.open(tmp_path / "other", os.O_RDONLY),),
+        "a pipe": os.pipe,
+        "another plan": lambda: (os.open(tmp_path / "plan", os.O_RDONLY),),
+    }.get(other)
+    opened = []
+    while open_one is not None and not numbers <= set(opened):
+        opened += open_one()
+    assert pieces(pickle.loads(state)) == expected
+    for file in opened:
+        os.close(file)
 
 
-def test_the_temporary_file_goes_with_the_process(run, tmp_path):
+@pytest.fixture
+def open_files():
+    """`open_files()` is the numbers of what this process has open."""
+    # Without that which was open to list them.
+    return lambda: {int(file.name) for file in list(Path("/proc/self/fd").iterdir()) if os.path.lexists(file)}
+
+
+ENDINGS = {
+    "SIGTERM": "os.kill(os.getpid(), 15)",
+    "a child that is the first to pickle it": """if (child := os.fork()) == 0:
+    again = pickle.loads(pickle.dumps(plan))
+    os._exit(0 if again.digest == plan.digest else 1)
+assert os.waitpid(child, 0)[1] == 0""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_pickled_plan_leaves_nothing_behind(ending, tmp_path):
+    program = """
+import os, pickle, sys, tempfile
+import numpy as np
+from seekset import Plan
+
+class Lengths:
+    lengths = np.arange(10)
+
+tempfile.tempdir = sys.argv[1]
+plan = Plan.create(Lengths())
+"""
+    first = "" if "first" in ending else "pickle.dumps(plan)\n"
+    (tmp_path / "temporary").mkdir()
+    words = [sys.executable, "-c", program + first + ENDINGS[ending], str(tmp_path / "temporary")]
+    assert subprocess.run(words, check=False, timeout=300).returncode == (-15 if ending == "SIGTERM" else 0)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_temporary_file_stays_while_its_process_runs(run, tmp_path):
     program = """
         import os, pickle, sys, tempfile
         import numpy as np
@@ -395,16 +455,17 @@ def test_the_temporary_file_goes_with_the_process(run, tmp_path):
 
         tempfile.tempdir = sys.argv[1]
         plan = Plan.create(Lengths())
-        pickle.dumps(plan)
+        state = pickle.dumps(plan)
         if (child := os.fork()) == 0:  # a child's end is not the plan's
             del plan
             sys.exit(0)
         os.waitpid(child, 0)
-        print(len(os.listdir(sys.argv[1])))
+        Lengths.lengths = None  # so that it could not be made anew
+        print(pickle.loads(state).digest == plan.digest, os.listdir(sys.argv[1]))
     """
     folder = tmp_path / "temporary"
     folder.mkdir()
-    assert run(program, folder) == "1\n"
+    assert run(program, folder) == "True []\n"
     assert list(folder.iterdir()) == []
 
 
@@ -459,8 +520,9 @@ def test_spawned_workers_share_the_pages_of_a_plan(run, tmp_path):
     [
         ({"max_tokens": 11}, seekset.MismatchError, "budget of 11 tokens is smaller than the longest sequence: row 1"),
         ({"max_tokens": 0}, seekset.MismatchError, "max_tokens must be at least 1"),
-        ({"max_tokens": -1}, ValueError, "max_tokens must be from 0"),
-        ({"max_tokens": 2**64}, ValueError, "max_tokens must be from 0"),
+        ({"max_tokens": -1}, ValueError, "max_tokens must be at least 0, but is -1"),
+        ({"max_tokens": 2**64}, ValueError, "max_tokens must be at most"),
+        ({"max_length": 2**64}, ValueError, "max_length must be at most"),
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number, not float"),
         ({"max_length": 0}, ValueError, "max_length must be at least 1, or None for no limit"),
         ({"max_length": None, "overflow": "split"}, seekset.MismatchError, "needs a max_length"),
@@ -475,6 +537,20 @@ def test_spawned_workers_share_the_pages_of_a_plan(run, tmp_path):
 def test_options_that_make_no_sense_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         Plan.create(Lengths([3, 10, 4]), **options)
+
+
+def test_orders_and_shares_of_no_ranks_or_seeds_are_refused():
+    plan = Plan.create(Lengths([3, 2, 1]))
+    for ask in (plan.order, plan.shares, plan.deviations):
+        with pytest.raises(ValueError, match="world_size must be at least 1, but is 0"):
+            ask(0)
+        with pytest.raises(TypeError, match="world_size must be a whole number, not float"):
+            ask(1.5)
+    for name in ("seed", "epoch"):
+        wrong = {"seed": 0, "epoch": 0, name: -1}
+        for ask in (plan.order, lambda **wrong: plan.repacked(0, **wrong)):
+            with pytest.raises(ValueError, match=f"{name} must be at least 0, but is -1"):
+                ask(**wrong)
 
 
 def test_what_has_no_lengths_is_refused():

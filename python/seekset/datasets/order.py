@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from seekset._core import BalancedOrder, Permutation
+from seekset.limits import whole_number
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Order"]
-
-_LARGEST = 2**63 - 1
 
 
 class Order:
@@ -63,7 +62,7 @@ class Order:
 
     @seed.setter
     def seed(self, seed: int) -> None:
-        self._shared[0] = _counted(seed, "seed")
+        self._shared[0] = whole_number(seed, "seed", least=0)
 
     @property
     def epoch(self) -> int:
@@ -72,7 +71,7 @@ class Order:
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self._shared[1] = _counted(epoch, "epoch")
+        self._shared[1] = whole_number(epoch, "epoch", least=0)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch, in all processes."""
@@ -92,12 +91,3 @@ class Order:
         self.__dict__.update(state)
         # Between processes of a loader it stays shared; a copy that was pickled otherwise has an epoch of its own.
         self._shared.share_memory_()
-
-
-def _counted(value: int, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
-    number = value.__index__()
-    if not 0 <= number <= _LARGEST:
-        raise ValueError(f"{name} must be from 0 to 2**63 - 1, but is {number}")
-    return number
