@@ -1,5 +1,6 @@
 """What all commands have in common: how they are listed, which options they have, and how they end."""
 
+import io
 import json
 import os
 import pty
@@ -11,10 +12,12 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from rich.console import Console
 
 import seekset
 from seekset.cli import STAGES, cli
 from seekset.cli.endings import EXIT_CODES, code_of
+from seekset.cli.tables import DrawnTable
 from seekset.inference.lock import FolderLock
 
 PROTEINS = b">seq_1 one\nMTKIALSDFG\nHKQWE\n>seq_2\nMKV\n"
@@ -55,10 +58,10 @@ def on_terminal(tmp_path):
     """`on_terminal("stats", "p.fa")` is what a command shows on a terminal."""
     (tmp_path / "p.fa").write_bytes(PROTEINS)
 
-    def on_terminal(*words):
+    def on_terminal(*words, columns=120):
         ours, its = pty.openpty()
         command = [sys.executable, "-m", "seekset", *words]
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
         shown = b""
         with subprocess.Popen(command, cwd=tmp_path, stdin=its, stdout=its, stderr=its, env=environment) as process:
             os.close(its)
@@ -289,6 +292,67 @@ def test_debug_may_stand_before_the_command_or_after_it(run, words):
 def test_tables_are_drawn_on_a_terminal_and_plain_in_a_pipe(on_terminal, run):
     assert "───" in on_terminal("stats", "p.fa")
     assert run("stats", "p.fa").stdout.startswith("file\trecords\t")
+
+
+def drawn(width, *table, **options):
+    """The lines of a table on a terminal of a width."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(DrawnTable(*table, **options))
+    return file.getvalue().splitlines()
+
+
+FILES = (
+    ("file", "records seen", "letters", "speed", ""),
+    [
+        ("data/of-all-the-samples/proteins.fa", 1234567, 1234567890, "512.3 MB/s", "two records have the same id"),
+        ("p.fa", 2, 18, "0.1 MB/s", ""),
+    ],
+)
+
+
+@pytest.mark.parametrize("width", range(30, 140, 5))
+def test_no_terminal_is_so_narrow_that_numbers_or_words_break(width):
+    lines = drawn(width, *FILES)
+    assert max(map(len, lines)) <= width
+    for whole in ("data/", "of-all-the-samples/", "proteins.fa", "1,234,567", "1,234,567,890", "512.3 MB/s", "records"):
+        assert any(whole in line for line in lines), whole
+    # What has room is not folded.
+    if width >= 115 or 45 <= width < 75:
+        assert any("data/of-all-the-samples/proteins.fa" in line for line in lines)
+
+
+def test_names_and_what_they_stand_for_are_pairs_where_a_table_has_no_room():
+    rows = [("system", "Linux-6.1.0-x86_64-with-glibc2.36"), ("threads", "8")]
+    assert drawn(40, ("machine", ""), rows) == [
+        "machine",
+        "system:",
+        "  Linux-6.1.0-x86_64-with-glibc2.36",
+        "threads: 8",
+    ]
+    assert "───" in "".join(drawn(50, ("machine", ""), rows))
+
+
+def test_a_table_of_nothing_is_its_heads():
+    assert [line.split() for line in drawn(40, ("file", "records"), []) if "r" in line] == [["file", "records"]]
+    assert drawn(10, ("file", "records"), []) == []
+
+
+def test_rows_are_lists_where_a_table_has_no_room(on_terminal):
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("stats", "p.fa", "p.fa", columns=40))
+    assert shown.replace("\r\n", "\n").startswith("file: p.fa\nrecords: 2\nletters: 18\n")
+
+
+def test_the_id_of_a_process_is_no_amount(on_terminal, tmp_path):
+    (tmp_path / "out").mkdir()
+    begun = {"time": 1.0, "event": "run_started", "sequences": 9, "tokens": 99, "done": 0, "done_tokens": 0, "pid": 1}
+    started = {"time": 2.0, "event": "worker_started", "rank": 0, "device": "cpu", "pid": 1234567}
+    chunk = {"time": 3.0, "event": "chunk_finished", "rank": 0, "sequences": 98765, "tokens": 98765}
+    lines = [json.dumps(event) + "\n" for event in (begun, started, chunk)]
+    (tmp_path / "out" / "events.jsonl").write_text("".join(lines))
+    for columns in (120, 40):
+        shown = on_terminal("status", "out", columns=columns)
+        assert " 1234567" in shown
+        assert " 98,765" in shown
 
 
 def test_json_is_the_same_on_a_terminal(on_terminal, run):

@@ -10,13 +10,14 @@ from seekset.cli.terminal import say
 from seekset.inference.news import news_of
 from seekset.inference.tally import Tally
 from seekset.numbers import amount, duration
-from seekset.visible import one_line, visible
+from seekset.visible import one_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from seekset.cli.tables import DrawnTable
 
 __all__ = [
     "WORKER_HEADS",
+    "WORKER_NAMES",
     "LineDisplay",
     "LiveDisplay",
     "chosen_display",
@@ -120,25 +121,15 @@ def worker_rows(tally: Tally, now: float) -> list[list[object]]:
 
 
 WORKER_HEADS = ("rank", "device", "pid", "state", "sequences", "sequences/s", "tokens/s", "restarts")
+# Of these, the numbers that are no amounts.
+WORKER_NAMES = ("rank", "pid")
 
 
-def tally_table(tally: Tally, now: float) -> Table:
+def tally_table(tally: Tally, now: float) -> DrawnTable:
     """The workers of a run."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from seekset.cli.tables import DrawnTable
 
-    table = Table(box=box.SIMPLE)
-    for head in WORKER_HEADS:
-        table.add_column(head, justify="left" if head in ("device", "state") else "right")
-    for row in worker_rows(tally, now):
-        table.add_row(
-            *(
-                f"{cell:,}" if isinstance(cell, (int, float)) and cell is not row[2] else escape(visible(str(cell)))
-                for cell in row
-            )
-        )
-    return table
+    return DrawnTable(WORKER_HEADS, worker_rows(tally, now), names=WORKER_NAMES)
 
 
 def chosen_display(*, quiet: bool) -> list[Any]:

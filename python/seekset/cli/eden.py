@@ -238,7 +238,7 @@ def _show_coverage(coverage: Coverage, facts: dict[str, Any]) -> None:
     click.echo()
     show_table(("times read", "windows"), list(coverage.times().items()))
     click.echo()
-    show_table(("rank", "logs", "reads", "different windows"), coverage.ranks)
+    show_table(("rank", "logs", "reads", "different windows"), coverage.ranks, names=("rank",))
 
 
 def _of_split(logs: list[LogFile], split: str | None, folder: str) -> list[LogFile]:

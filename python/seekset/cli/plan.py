@@ -116,7 +116,8 @@ def _show(facts: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
     show_table(list(facts), [[_percent(value) if key == "efficiency" else value for key, value in facts.items()]])
     if len(ranks) > 1:
         click.echo()
-        show_table(list(ranks[0]), [[*list(rank.values())[:-1], _percent(rank["deviation"])] for rank in ranks])
+        rows = [[*list(rank.values())[:-1], _percent(rank["deviation"])] for rank in ranks]
+        show_table(list(ranks[0]), rows, names=("rank",))
 
 
 def _planned(sequences: Fasta | SequenceIndex, **rules: Any) -> Plan:

@@ -92,10 +92,10 @@ def _facts(tally: Tally, now: float) -> dict[str, Any]:
 
 
 def _show_workers(tally: Tally, now: float) -> None:
-    from seekset.cli.display import WORKER_HEADS, worker_rows
+    from seekset.cli.display import WORKER_HEADS, WORKER_NAMES, worker_rows
 
     if rows := worker_rows(tally, now):
-        show_table(WORKER_HEADS, rows)
+        show_table(WORKER_HEADS, rows, names=WORKER_NAMES)
 
 
 def _line(tally: Tally, now: float) -> str:

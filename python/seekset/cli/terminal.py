@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -117,24 +117,18 @@ def show_json(facts: Mapping[str, Any]) -> None:
     click.echo(json.dumps(facts, default=str))
 
 
-def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def show_table(heads: Sequence[str], rows: Sequence[Sequence[object]], *, names: Collection[str] = ()) -> None:
     """Print a table: drawn on a terminal, columns parted by tabs in a pipe. Numbers stand to the right.
 
     Ids and paths are data: what can't be seen in them is spelled out, so that a row is a line and a cell a column.
+    ``names`` are the columns whose numbers are no amounts, as ids of processes.
     """
     if not sys.stdout.isatty():
         for row in (heads, *rows):
             click.echo("\t".join(visible(str(value)) for value in row))
         return
-    from rich import box
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE)
-    for column, head in enumerate(heads):
-        numeric = bool(rows) and all(isinstance(row[column], (int, float)) for row in rows)
-        table.add_column(escape(visible(head)), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else escape(visible(str(value))) for value in row))
-    Console().print(table)
+    from seekset.cli.tables import DrawnTable
+
+    Console().print(DrawnTable(heads, rows, names=names))
