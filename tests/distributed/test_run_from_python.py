@@ -11,6 +11,9 @@ import torch
 from runs import assert_same, environment, events, expected, vectors, wait_for, write_fasta
 from seekset.errors import MismatchError
 from seekset.inference import RunIncompleteError, run_multi_gpu_inference
+from seekset.inference.history import History
+from seekset.inference.request import Request
+from seekset.inference.run import embed
 from tiny_models import tiny_esm
 
 CONFIG = {"model": "odd_encoders:Sums", "max_tokens": 200}
@@ -45,6 +48,28 @@ def test_a_run_that_gives_up_on_all_ranks_is_an_error(tmp_path):
     config = {"model": "odd_encoders:Troubled", "model_args": {"trouble": "kill"}, "devices": "cpu", "backoff": 0.01}
     with pytest.raises(RunIncompleteError, match="all workers died too often and were given up; it can be resumed"):
         run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", {**config, "max_tokens": 100})
+
+
+def test_a_coordinator_that_fails_says_how_it_ended(tmp_path):
+    write_fasta(tmp_path / "a.fa", 50)
+    slow = {**CONFIG, "model_args": {"seconds": 0.2}, "devices": "cpu"}
+
+    def stop():
+        if events(tmp_path / "out", "chunk_begun"):
+            raise RuntimeError("no\nmore")
+
+    with pytest.raises(RuntimeError, match="no\nmore"):
+        embed(Request.of([tmp_path / "a.fa"], tmp_path / "out", slow), stop=stop)
+    assert [event["outcome"] for event in events(tmp_path / "out", "run_ended")] == ["no more"]
+    assert History.of(tmp_path / "out").tally.state == "ended (no more)"
+    # What is told once is not told again.
+    (tmp_path / "out" / "embeddings.h5").mkdir()
+    (tmp_path / "out" / "embeddings.h5" / "in the way").touch()
+    with pytest.raises(OSError, match=r"embeddings\.h5"):
+        run_multi_gpu_inference(tmp_path / "a.fa", tmp_path / "out", slow)
+    outcomes = [event["outcome"] for event in events(tmp_path / "out", "run_ended")]
+    assert len(outcomes) == 2
+    assert outcomes[-1].startswith("no embeddings.h5: ")
 
 
 def test_options_that_are_none_are_named(tmp_path):

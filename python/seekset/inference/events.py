@@ -38,6 +38,8 @@ class Events:
     """
 
     def __init__(self, path: Path, displays: list[Display] | None = None) -> None:
+        # What was told last: only one end of a run is.
+        self.last: str | None = None
         torn = _is_torn(path)
         self._file = path.open("a", encoding="utf-8")
         self._displays = displays or []
@@ -48,6 +50,7 @@ class Events:
     def tell(self, event: str, **facts: Any) -> None:
         """Write an event and show it."""
         told = {"time": time.time(), "event": event, **facts}
+        self.last = event
         try:
             self._file.write(json.dumps(told) + "\n")
             self._file.flush()

@@ -135,10 +135,11 @@ def embed(
             devices = _devices(request)
             job = prepare(request, _check(request, devices[0]))
             survey = begin_run(request, job, events, lock, [device.name for device in devices])
-        with signals.gently():
-            ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
-            outcome = _supervised(request, job, survey, devices, events, ended)
-        return finish_run(request, job, outcome, events, signals.exit_code)
+        with computing(events, signals):
+            with signals.gently():
+                ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
+                outcome = _supervised(request, job, survey, devices, events, ended)
+            return finish_run(request, job, outcome, events, signals.exit_code)
 
 
 @contextmanager
@@ -166,8 +167,23 @@ def preparing(events: Events, signals: StopSignals) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        events.tell("preparing_failed", reason=signals.reason or in_one_line(error)[:_LONGEST] or type(error).__name__)
+        events.tell("preparing_failed", reason=_why(error, signals))
         raise
+
+
+@contextmanager
+def computing(events: Events, signals: StopSignals) -> Iterator[None]:
+    """Tell of a run that an error ends, unless that was told: it would be taken for one that was killed."""
+    try:
+        yield
+    except BaseException as error:
+        if events.last != "run_ended":
+            events.tell("run_ended", outcome=_why(error, signals))
+        raise
+
+
+def _why(error: BaseException, signals: StopSignals) -> str:
+    return signals.reason or in_one_line(error)[:_LONGEST] or type(error).__name__
 
 
 def _devices(request: Request) -> list[Device]:

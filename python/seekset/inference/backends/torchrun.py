@@ -107,7 +107,7 @@ def embed_as_rank(request: Request, displays: Sequence[Display]) -> Summary:
 
 
 def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summary:
-    from seekset.inference.run import begin_run, claimed, finish_run, opened_events, preparing
+    from seekset.inference.run import begin_run, claimed, computing, finish_run, opened_events, preparing
 
     try:
         with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
@@ -118,12 +118,13 @@ def _lead(request: Request, displays: Sequence[Display], place: _Rank) -> Summar
             # The largest first, as the queue of a coordinator has them.
             missing.sort(key=job.pieces.tokens, reverse=True)
             place.say("spans", {"spans": missing})
-            with signals.gently():
-                outcome = _work(request, job, missing, place, events, signals)
-                for rank in range(1, place.size):
-                    outcome.stopped = outcome.stopped or place.hear(f"done/{rank}", signals)
-            outcome.complete = job.store.survey().is_complete(job.chunks)
-            return finish_run(request, job, outcome, events, signals.exit_code)
+            with computing(events, signals):
+                with signals.gently():
+                    outcome = _work(request, job, missing, place, events, signals)
+                    for rank in range(1, place.size):
+                        outcome.stopped = outcome.stopped or place.hear(f"done/{rank}", signals)
+                outcome.complete = job.store.survey().is_complete(job.chunks)
+                return finish_run(request, job, outcome, events, signals.exit_code)
     except BaseException as error:
         place.say("spans", {"error": f"{type(error).__name__}: {error}"})
         raise
