@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -497,6 +498,20 @@ def test_a_ray_cluster_that_is_not_there_is_told_at_once(run, address):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"seekset: no Ray cluster can be reached at '{address}': ")
     assert "give --address as HOST:PORT" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_ray_cluster_that_asks_for_a_token_is_told_with_what_to_set(run, tmp_path):
+    secret = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        address = f"127.0.0.1:{listens.getsockname()[1]}"
+        words = ("embed", "p.fa", "-o", "out", "--backend", "ray", "--address", address)
+        done = run(*words, env={**secret, "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"seekset: the Ray cluster at '{address}' asks for a token (AuthenticationError: ")
+    assert (
+        "); set RAY_AUTH_MODE=token, and its token as RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH" in done.stderr
+    )
     assert done.stderr.count("\n") == 1
 
 

@@ -71,8 +71,13 @@ def _knock(address: str | None) -> None:
 
 def _unreached(address: str | None, error: Exception) -> str:
     """What to do about a cluster that does not answer."""
-    lines = str(error).strip().splitlines()
+    # Ray's own advice, which follows the message, is that of its programs.
+    lines = str(getattr(error, "message", error)).strip().splitlines()
     reason = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
+    if "authenticat" in f"{type(error).__name__}: {error}".lower():
+        where = "Ray on this machine" if address is None else f"the Ray cluster at {address!r}"
+        given = "RAY_AUTH_MODE=token, and its token as RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH"
+        return f"{where} asks for a token ({reason}); set {given}, here and on all machines of the cluster"
     if address is None:
         return f"Ray can't be started on this machine: {reason}"
     known = "HOST:PORT of a cluster that runs (`ray start --head` begins one), or auto for the one on this machine"
