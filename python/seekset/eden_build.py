@@ -191,13 +191,27 @@ def find_tables(parquet: AnyPath, splits: Sequence[float] | None = None, *, repl
         raise missing("writing Parquet", "pyarrow", "eden") from None
 
     path = as_path(parquet)
-    tables = [path, *(path.with_name(f"{name}_split.parquet") for name, _ in zip(SPLITS, splits or (), strict=False))]
+    tables = [path, *_split_tables(path, SPLITS[: len(splits or ())])]
+    stale = _stale_tables(path, splits)
     if path in tables[1:]:
         raise MismatchError(f"{path}: the table of all contigs can't have the name of a split's; give another path")
-    for table in tables:
+    for table in (*tables, *stale):
         _refuse_other_than_parquet(table)
     _refuse_outputs(tables, replace=replace)
+    if stale and not replace:
+        message = "contigs of this split of an earlier run may be in others now; --replace removes it"
+        raise FileExistsError(errno.EEXIST, message, str(stale[0]))
     return tables
+
+
+def _split_tables(path: Path, splits: Iterable[str]) -> list[Path]:
+    return [path.with_name(f"{name}_split.parquet") for name in splits]
+
+
+def _stale_tables(path: Path, splits: Sequence[float] | None) -> list[Path]:
+    """Tables of splits that are there, but not asked for beside others: they would share contigs with these."""
+    others = _split_tables(path, SPLITS[len(splits) :] if splits else ())
+    return [table for table in others if table != path and os.path.lexists(table)]
 
 
 def write_contigs(
@@ -211,7 +225,8 @@ def write_contigs(
 
     A contig's split follows from a hash of its id: it is the same whatever other contigs there are. Where shares add up
     to less than 1, the rest of the contigs is in no split, and a warning says how many they are. Without ``replace``, a
-    table that is there already is a ``FileExistsError``.
+    table that is there already is a ``FileExistsError``; so is that of a split for which no share is given. With
+    ``replace`` such a table is removed, and a warning says so: its contigs may be in the splits that are written.
 
     >>> reports = list(build_sample_databases(["genome.fa"], "dbs", sample="file", replace=True))
     >>> [path.name for path in write_contigs(reports, "contigs.parquet", [0.9, 0.05, 0.05])]
@@ -223,6 +238,10 @@ def write_contigs(
     ids = [contig for report in reports for contig in report.ids]
     lengths = [length for report in reports for length in report.lengths]
     table = pa.table({"contig_id": pa.array(ids, pa.string()), "length": pa.array(lengths, pa.int64())})
+    for stale in _stale_tables(tables[0], splits):
+        stale.unlink()
+        message = f"{stale}: removed, since contigs of this split of an earlier run may be in others now"
+        warnings.warn(message, SeeksetWarning, stacklevel=2)
     _write_table(table, tables[0])
     if splits is not None:
         # By name, as WindowDataset has them, so that both part contigs alike.

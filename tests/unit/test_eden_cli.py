@@ -149,6 +149,33 @@ def test_databases_and_tables_are_replaced_only_if_asked_for(cli, write, tmp_pat
     assert contents(tmp_path / "dbs/A.1/glm_dataset_A.1.sqlite")[0] == ("P__x-A-1__c1", "TTTTTTTTACGTNN")
 
 
+def test_a_split_that_is_written_no_more_does_not_stay_beside_the_others(cli, write, tmp_path):
+    write(GENOMES, "g.fa")
+    words = ("build", "g.fa", "-o", "dbs", "--parquet", "t/all.parquet", "--splits")
+    stale = tmp_path / "t" / "test_split.parquet"
+    assert cli(*words, ".4,.3,.3").returncode == 0
+    before = files_in(tmp_path)
+    # Its contigs would be in train or val as well.
+    for path in ("all", "train_split", "val_split"):
+        (tmp_path / "t" / f"{path}.parquet").rename(tmp_path / path)
+    done = cli(*words, ".6,.4")
+    told = "contigs of this split of an earlier run may be in others now"
+    assert (done.returncode, done.stderr) == (1, f"seekset: t/test_split.parquet: {told}; --replace removes it\n")
+    assert stale.read_bytes() == before[stale]
+    done = cli(*words, ".6,.4", "--replace")
+    assert done.returncode == 0
+    assert f"seekset: t/test_split.parquet: removed, since {told}\n" in done.stderr
+    assert not stale.exists()
+    # What is no table is none of ours to remove, and a table of all contigs may have any name.
+    stale.write_text("mine")
+    done = cli(*words, ".6,.4", "--replace")
+    assert (done.returncode, stale.read_text()) == (1, "mine")
+    stale.unlink()
+    words = ("build", "g.fa", "-o", "dbs", "--parquet", "t/test_split.parquet", "--replace", "--splits", ".6,.4")
+    assert cli(*words).returncode == 0
+    assert stale.exists()
+
+
 def test_databases_that_are_named_are_refused_before_a_file_is_indexed(cli, write, tmp_path):
     for sample, name in (("S", "S"), ("file", "g")):
         write_sample(tmp_path / "dbs" / name / f"glm_dataset_{name}.sqlite", [("a", "ACGT")])
