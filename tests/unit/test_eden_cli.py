@@ -149,6 +149,16 @@ def test_databases_and_tables_are_replaced_only_if_asked_for(cli, write, tmp_pat
     assert contents(tmp_path / "dbs/A.1/glm_dataset_A.1.sqlite")[0] == ("P__x-A-1__c1", "TTTTTTTTACGTNN")
 
 
+def test_where_no_index_can_be_written_the_remedy_is_one_that_build_has(cli, write, tmp_path):
+    write(GENOMES, "g.fa")
+    (tmp_path / "g.fa.sidx").mkdir()
+    done = cli("build", "g.fa", "-o", "dbs")
+    assert done.returncode == 0
+    assert done.stderr.startswith("seekset: g.fa.sidx can't be written (")
+    assert done.stderr.endswith("; give a copy of the file in a folder that can be written\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_split_that_is_written_no_more_does_not_stay_beside_the_others(cli, write, tmp_path):
     write(GENOMES, "g.fa")
     words = ("build", "g.fa", "-o", "dbs", "--parquet", "t/all.parquet", "--splits")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seekset.cli.files import reworded
 from seekset.cli.options import PATH, common_options, debug_option, drawing, plot_option
 from seekset.cli.terminal import say, show_faults, show_json, show_line, show_table
 from seekset.limits import MOST_LETTERS
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from seekset.eden_log import Coverage, LogFile
 
 _LETTERS = click.IntRange(1, MOST_LETTERS)
+
+# What functions advise where an index can't be written.
+_WRITABLE = "give index= a place that can be written"
 
 # Places along a database that a picture shows.
 _PLACES = 400
@@ -83,7 +87,9 @@ def build(
     if parquet is not None:
         find_tables(parquet, splits, replace=replace)
     found = find_fastas(files)
-    with progress_bar("building", quiet=quiet or as_json) as tell:
+    # Which index a file has can't be said here.
+    elsewhere = "give a copy of the file in a folder that can be written"
+    with reworded(_WRITABLE, elsewhere), progress_bar("building", quiet=quiet or as_json) as tell:
         reports = list(build_sample_databases(found, output, sample=sample, replace=replace, progress=tell))
     tables = [] if parquet is None else write_contigs(reports, parquet, splits, replace=replace)
     facts = [_facts(report) for report in reports]
