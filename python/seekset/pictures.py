@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from seekset.extras import missing
 from seekset.publishing import published, refuse_to_replace
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from matplotlib.figure import Figure
 
-__all__ = ["check_picture", "save_picture"]
+__all__ = ["check_picture", "picture"]
 
 _FORMATS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps")
 # How files of these formats begin.
@@ -43,8 +46,28 @@ def check_picture(path: str | os.PathLike[str]) -> str:
     return wanted
 
 
-def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure, beside and renamed. What is there and no picture is not replaced."""
+@contextmanager
+def picture(
+    path: str | os.PathLike[str], *, size: tuple[float, float], rows: int = 1, columns: int = 1
+) -> Iterator[tuple[Figure, list[Any]]]:
+    """A figure of a size in inches and its panels, which is written once all is drawn. Needs matplotlib.
+
+    It is written beside and renamed. What is there and no picture is not replaced.
+
+    >>> with picture("line.png", size=(3, 2)) as (figure, [axes]):
+    ...     _ = axes.plot([1, 2, 4])
+    >>> Path("line.png").read_bytes()[1:4]
+    b'PNG'
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise missing("a picture", "matplotlib", "plot") from None
     wanted = check_picture(path)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    yield figure, panels
     with published(Path(path)) as part:
         figure.savefig(part, dpi=_DOTS_PER_INCH, format=wanted)

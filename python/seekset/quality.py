@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from seekset.errors import MismatchError
-from seekset.extras import missing
 from seekset.rows import integers
 
 if TYPE_CHECKING:
@@ -258,24 +257,18 @@ def plot(quality: MixingQuality, path: str | os.PathLike[str], *, title: str | N
 
     The format is that of the path's suffix, or PNG. What is there and no picture is not replaced.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing("a picture", "matplotlib", "plot") from None
-    from seekset.pictures import save_picture
+    from seekset.pictures import picture
 
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    panels = figure.subplots(2, 2)
-    for axes, (field, reach, heading, better) in zip(panels.flat, PANELS, strict=True):
-        found = [getattr(one, field) for one in quality.deciles]
-        _draw(axes, quality.parts, found, getattr(quality.ideal, field), reach)
-        axes.set_title(f"{heading}\n({better})", fontsize=10)
-    for axes in panels[1]:
-        axes.set_xlabel("part of the epoch")
-    figure.suptitle(title or f"{quality.rows:,} rows in batches of {quality.batch:,}")
-    handles = panels[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=10)
-    save_picture(figure, path)
+    with picture(path, size=(11, 7), rows=2, columns=2) as (figure, panels):
+        for axes, (field, reach, heading, better) in zip(panels, PANELS, strict=True):
+            found = [getattr(one, field) for one in quality.deciles]
+            _draw(axes, quality.parts, found, getattr(quality.ideal, field), reach)
+            axes.set_title(f"{heading}\n({better})", fontsize=10)
+        for axes in panels[2:]:
+            axes.set_xlabel("part of the epoch")
+        figure.suptitle(title or f"{quality.rows:,} rows in batches of {quality.batch:,}")
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=10)
 
 
 def _draw(axes: Any, parts: list[str], found: list[float], ideal: float, reach: float) -> None:
@@ -288,7 +281,6 @@ def _draw(axes: Any, parts: list[str], found: list[float], ideal: float, reach: 
     room = 0.12 * (high - low)
     axes.set_ylim(low - room if low < 0 else 0, high + room)
     axes.tick_params(axis="x", labelrotation=45, labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _short(value: float) -> str:

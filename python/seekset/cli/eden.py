@@ -282,24 +282,19 @@ def _heads(facts: dict[str, Any]) -> list[str]:
 def draw(coverage: Coverage, name: str, out: str) -> None:
     """Draw how many windows were read how often, and how often along the database."""
     import numpy as np
-    from matplotlib.figure import Figure
 
-    from seekset.pictures import save_picture
+    from seekset.pictures import picture
 
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
-    often, along = figure.subplots(1, 2)
-    times = coverage.times()
-    often.bar(list(times), list(times.values()), color="#33658a")
-    read = _percent(_covered(coverage)["coverage"])
-    often.set(xlabel="times read", ylabel="windows", title=f"{read} of windows were read")
-    often.xaxis.get_major_locator().set_params(integer=True)
-    edges = np.linspace(0, len(coverage.counts), min(_PLACES, len(coverage.counts)) + 1).astype(np.int64)
-    if len(edges) > 1:
-        means = np.add.reduceat(coverage.counts, edges[:-1], dtype=np.float64) / np.diff(edges)
-        along.step(edges, np.append(means, means[-1]), where="post", color="#33658a")
-    title = f"{coverage.reads:,} reads by {len(coverage.ranks)} ranks"
-    along.set(xlabel="window", ylabel="times read, on average", ylim=(0, None), title=title)
-    figure.suptitle(name)
-    for axes in (often, along):
-        axes.spines[["top", "right"]].set_visible(False)
-    save_picture(figure, out)
+    with picture(out, size=(11, 4.5), columns=2) as (figure, [often, along]):
+        times = coverage.times()
+        often.bar(list(times), list(times.values()), color="#33658a")
+        read = _percent(_covered(coverage)["coverage"])
+        often.set(xlabel="times read", ylabel="windows", title=f"{read} of windows were read")
+        often.xaxis.get_major_locator().set_params(integer=True)
+        edges = np.linspace(0, len(coverage.counts), min(_PLACES, len(coverage.counts)) + 1).astype(np.int64)
+        if len(edges) > 1:
+            means = np.add.reduceat(coverage.counts, edges[:-1], dtype=np.float64) / np.diff(edges)
+            along.step(edges, np.append(means, means[-1]), where="post", color="#33658a")
+        title = f"{coverage.reads:,} reads by {len(coverage.ranks)} ranks"
+        along.set(xlabel="window", ylabel="times read, on average", ylim=(0, None), title=title)
+        figure.suptitle(name)

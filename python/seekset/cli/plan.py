@@ -183,20 +183,14 @@ def _percent(part: float) -> str:
 
 def draw(plan: Plan, ranks: list[dict[str, Any]], name: str, out: str) -> None:
     """Draw how full batches are, and the tokens of each rank."""
-    from matplotlib.figure import Figure
+    from seekset.pictures import picture
 
-    from seekset.pictures import save_picture
-
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
-    fill, balance = figure.subplots(1, 2)
-    _draw_fill(fill, plan)
-    _draw_balance(balance, ranks)
-    figure.suptitle(
-        f"{name}: {plan.sequences:,} sequences in {len(plan):,} batches of up to {plan.max_tokens:,} tokens"
-    )
-    for axes in (fill, balance):
-        axes.spines[["top", "right"]].set_visible(False)
-    save_picture(figure, out)
+    with picture(out, size=(11, 4.5), columns=2) as (figure, [fill, balance]):
+        _draw_fill(fill, plan)
+        _draw_balance(balance, ranks)
+        figure.suptitle(
+            f"{name}: {plan.sequences:,} sequences in {len(plan):,} batches of up to {plan.max_tokens:,} tokens"
+        )
 
 
 def _draw_fill(axes: Any, plan: Plan) -> None:

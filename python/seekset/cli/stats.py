@@ -60,22 +60,18 @@ def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json
 def draw(lengths: NDArray[np.int64], name: str, out: str) -> None:
     """Draw the distribution of lengths on a logarithmic axis."""
     import numpy as np
-    from matplotlib.figure import Figure
 
     from seekset.lengths import describe
-    from seekset.pictures import save_picture
+    from seekset.pictures import picture
 
     facts = describe(lengths)
     shown = lengths[lengths > 0]
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    if shown.size:
-        low, high = float(shown.min()), float(shown.max())
-        axes.hist(shown, bins=np.geomspace(low, max(high, low + 1) * 1.0001, 80).tolist(), color="#33658a")
-        axes.set_xscale("log")
-        for label, style in (("median", "--"), ("n50", ":")):
-            axes.axvline(facts[label], color="#f26419", linestyle=style, label=f"{label} {facts[label]:,.0f}")
-        axes.legend(frameon=False)
-    axes.set(xlabel="letters per record", ylabel="records", title=f"{name}: {facts['records']:,} records")
-    axes.spines[["top", "right"]].set_visible(False)
-    save_picture(figure, out)
+    with picture(out, size=(8, 4.5)) as (_, [axes]):
+        if shown.size:
+            low, high = float(shown.min()), float(shown.max())
+            axes.hist(shown, bins=np.geomspace(low, max(high, low + 1) * 1.0001, 80).tolist(), color="#33658a")
+            axes.set_xscale("log")
+            for label, style in (("median", "--"), ("n50", ":")):
+                axes.axvline(facts[label], color="#f26419", linestyle=style, label=f"{label} {facts[label]:,.0f}")
+            axes.legend(frameon=False)
+        axes.set(xlabel="letters per record", ylabel="records", title=f"{name}: {facts['records']:,} records")
