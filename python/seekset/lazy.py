@@ -1,6 +1,7 @@
 """Public names that are imported when they are first used, so that importing a package costs next to nothing.
 
-Type checkers and editors see the names where they are imported under ``TYPE_CHECKING``, and in ``__all__``.
+Type checkers and editors see the names where they are imported under ``TYPE_CHECKING``, and in ``__all__``. They don't
+see ``__getattr__``, so that a name which is not there is an error to them, too.
 """
 
 from __future__ import annotations

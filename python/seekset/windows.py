@@ -128,6 +128,10 @@ class WindowPlan:
         self.contigs: Contigs = paths if isinstance(paths, Contigs) else Contigs(paths, progress=progress)
         self._regions: tuple[NDArray[np.int64], ...] | None = None
         self._reverse: NDArray[np.bool_] | None = None
+        self.ends: NDArray[np.int64]
+        self.stretches: int
+        self.letters: int
+        self.unseen: int
         if regions is None:
             found = self.contigs.core.windows(
                 self._rule, wanted=selection.flags(self.contigs), splits=selection.shares, split=selection.number

@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 # Whether a file is there and may be read is found out, and told, by whoever reads it.
 PATH = click.Path(readable=False)
 
-index_option = click.option(
+index_option: Callable[[_Command], _Command] = click.option(
     "--index",
     type=PATH,
     help="Where the index is; made if it is not there, refused if it is of another file. FILE.sidx unless given.",
@@ -68,7 +68,7 @@ def _note_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> boo
 
 
 # Before the command or after it. It is read first: what other options are wrong with may be what is looked for.
-debug_option = click.option(
+debug_option: Callable[[_Command], _Command] = click.option(
     "--debug",
     is_flag=True,
     is_eager=True,

@@ -68,4 +68,5 @@ __all__ = [
     "discover_and_split_multiple_data",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

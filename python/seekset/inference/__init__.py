@@ -40,4 +40,5 @@ __all__ = [
     "run_multi_gpu_inference",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -46,7 +46,8 @@ class ChunkStore:
     """
 
     def __init__(self, folder: Path, *, run: str) -> None:
-        self.folder, self.run = folder, run
+        self.folder: Path = folder
+        self.run: str = run
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, result: Result) -> Path:

@@ -56,9 +56,9 @@ class GPUProcessCoordinator:
         *,
         devices: str | Sequence[str | int] | None = None,
     ) -> None:
-        self.devices = parse_devices(devices, count=world_size)
-        self.world_size = len(self.devices)
-        self.output_dir = Path(output_dir)
+        self.devices: list[Device] = parse_devices(devices, count=world_size)
+        self.world_size: int = len(self.devices)
+        self.output_dir: Path = Path(output_dir)
         self._context = multiprocessing.get_context("spawn")
         self._processes: dict[int, SpawnProcess] = {}
         self._posts: dict[int, Post] = {}

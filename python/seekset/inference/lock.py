@@ -47,7 +47,7 @@ class FolderLock:
         self._descriptor: int | None = None
         self._own = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%FT%T%z")}
         # When it was taken, by the clock of the folder's files; and who has taken it from us, if somebody did.
-        self.since = 0.0
+        self.since: float = 0.0
         self.lost: str | None = None
         self._ended = threading.Event()
         self._beats: threading.Thread | None = None

@@ -73,9 +73,12 @@ class Places:
     """
 
     def __init__(self, survey: Survey, index: SequenceIndex, order: Order, kind: Kind, folder: Path) -> None:
-        self.table = scratch(folder, len(index), _PLACE_OF_TOKENS if kind.per_token else _PLACE)
-        self.kind, self.order, self.files = kind, order, _Files(survey.chunks)
-        self.count = self.tokens = 0
+        self.table: NDArray[Any] = scratch(folder, len(index), _PLACE_OF_TOKENS if kind.per_token else _PLACE)
+        self.kind: Kind = kind
+        self.order: Order = order
+        self.files: _Files = _Files(survey.chunks)
+        self.count: int = 0
+        self.tokens: int = 0
         for number, chunk in enumerate(survey.chunks, 1):
             self._add(number, chunk, len(index))
         failed = np.array([failure.row for failure in survey.failures], np.int64)

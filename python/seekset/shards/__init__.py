@@ -69,4 +69,5 @@ __all__ = [
     "take_census",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from seekset.errors import MismatchError, SeeksetError
 from seekset.extras import require
 from seekset.inference.encoders.protocol import UnknownModelError
 from seekset.inference.encoders.vocabulary import table_of
 from seekset.inference.encoders.weights import digest_of
+
+if TYPE_CHECKING:
+    from seekset.tokens import TokenTable
 
 __all__ = ["HuggingFaceEncoder"]
 
@@ -58,8 +61,8 @@ class HuggingFaceEncoder:
     (TokenTable("esm"), 8, 1022)
     """
 
-    layout = "padded"
-    arrays = "torch"
+    layout: Literal["packed", "padded"] = "padded"
+    arrays: Literal["torch", "numpy"] = "torch"
 
     def __init__(
         self,
@@ -79,13 +82,13 @@ class HuggingFaceEncoder:
         self._layer = layer
         tokenizer, self._model = self._loaded(_dtype(model, dtype), trust_remote_code, unsafe_weights, options)
         self._model = self._model.eval().requires_grad_(requires_grad=False).to(device)
-        self.device = device
+        self.device: str = device
         config = self._model.config
         self._check_layer(config)
-        self.dim = int(config.hidden_size)
+        self.dim: int = int(config.hidden_size)
         pad = next((pad for pad in (tokenizer.pad_token_id, config.pad_token_id) if pad is not None), 0)
-        self.tokens = table_of(tokenizer, pad=pad)
-        self.fingerprint = self._fingerprint()
+        self.tokens: TokenTable | None = table_of(tokenizer, pad=pad)
+        self.fingerprint: str = self._fingerprint()
         self._tokenizer = tokenizer
         self._most_tokens = _most_tokens(self._model, tokenizer)
         if self.tokens is None:

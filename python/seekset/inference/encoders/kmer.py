@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,9 +40,9 @@ class KmerEncoder:
            [0.25, 0.  , 0.  , 0.75]], dtype=float32)
     """
 
-    layout = "packed"
-    arrays = "numpy"
-    specials = False
+    layout: Literal["packed", "padded"] = "packed"
+    arrays: Literal["torch", "numpy"] = "numpy"
+    specials: bool = False
     max_length: int | None = None
 
     def __init__(self, device: str = "cpu", k: int = 2, alphabet: str = "protein", *, per_token: bool = False) -> None:
@@ -53,18 +53,18 @@ class KmerEncoder:
             raise MismatchError(f"the alphabet of k-mers must be {' or '.join(_ALPHABETS)}, but is {alphabet!r}")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k < 2**32:
             raise MismatchError(f"k must be a whole number from 1 on, but is {k!r}")
-        self.device = device
-        self.k = k
-        self.alphabet = alphabet
+        self.device: str = device
+        self.k: int = k
+        self.alphabet: str = alphabet
         letters = _ALPHABETS[alphabet]
         self._letters = len(letters)
-        self.dim = _core.kmer_count(self._letters, k)
+        self.dim: int = _core.kmer_count(self._letters, k)
         ids = {letter: number for number, letter in enumerate(letters)}
         if alphabet == "dna":
             ids["U"] = ids["T"]
         other = {"unk": self._letters, "pad": self._letters}
-        self.tokens = TokenTable(ids, specials=other, fold_case=True, name=f"kmer-{alphabet}")
-        self.fingerprint = f"k-mers, k={k}, {alphabet}"
+        self.tokens: TokenTable = TokenTable(ids, specials=other, fold_case=True, name=f"kmer-{alphabet}")
+        self.fingerprint: str = f"k-mers, k={k}, {alphabet}"
 
     def words(self) -> list[str]:
         """The words, in the order of a vector's numbers."""
