@@ -35,6 +35,7 @@ CHECKS = (
     "samplers_resume_at_every_batch",
     "positions_can_be_given_where_loaders_run_ahead",
     "samplers_refuse_states_of_another_order",
+    "streams_that_refuse_a_state_are_as_they_were",
     "stateful_loaders_bring_the_seed",
     "a_fresh_process_agrees",
 )
@@ -262,7 +263,7 @@ class Conformance(StreamConformance):
         assert self.batches(self.loader(fresh, 2, sampler=resumed)) == whole[2:]
 
     def samplers_refuse_states_of_another_order(self):
-        """Before the first row, however often they are asked; and what is saved meanwhile is what was loaded."""
+        """Before the first row, and what is saved meanwhile is what was loaded; then it is as if none had been."""
         data, whole = self.make(), self.sampled_epochs(1)
         sampler = _sampler(data)
         _take(self.loader(data, 0, sampler=sampler), 1)
@@ -275,15 +276,29 @@ class Conformance(StreamConformance):
             resumed = _sampler(fresh)
             resumed.load_state_dict(state)
             assert resumed.state_dict() == state
-            for _ in range(2):
-                with pytest.raises(MismatchError, match=f"state mismatch: {message}"):
-                    next(iter(resumed))
+            with pytest.raises(MismatchError, match=f"state mismatch: {message}"):
+                next(iter(resumed))
+            untouched = self.make(**other)
+            assert resumed.state_dict() == _sampler(untouched).state_dict()
+            assert list(resumed) == list(_sampler(untouched))
         # A seed may still come with the dataset's own state.
         fresh = self.make(seed=seed + 9)
         resumed = _sampler(fresh)
         resumed.load_state_dict(state)
         fresh.load_state_dict(data.state_dict())
         assert self.batches(self.loader(fresh, 0, sampler=resumed)) == whole[1:]
+
+    def streams_that_refuse_a_state_are_as_they_were(self):
+        """Where it is the dataset that refuses, and where it is the position, though the dataset would not."""
+        stream = self.stream(1)
+        next(iter(stream))
+        state = json.loads(json.dumps(stream.state_dict()))
+        for other, given in ((self.unshuffled, state), ({"seed": 5}, {**state, "position": 10**6})):
+            here, untouched = (Stream(self.make(**other)) for _ in range(2))
+            with pytest.raises(MismatchError, match="state mismatch"):
+                here.load_state_dict(given)
+            assert (here.epoch, here.state_dict()) == (0, untouched.state_dict())
+            assert self.keys(here) == self.keys(untouched)
 
     def stateful_loaders_bring_the_seed(self):
         """torchdata's loader loads the state of a dataset after that of its sampler: the seed is the state's."""

@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing("seekset.loading", "torch", "torch") from error
 
-from seekset.datasets.columns import Columns
+from seekset.datasets.columns import Columns, NoItems
 from seekset.datasets.order import Order
 from seekset.packing import PackingStream, VarlenCollator
 from seekset.position import HasEpoch, Position
@@ -86,9 +86,13 @@ class _Resumable(HasEpoch, Sampler[_T]):
 
         A state of other files, of another setting, or of a place that is none is a ``MismatchError``; one of a dataset
         with another seed or shuffle is so when the first place is asked for: until then, the dataset's own state may
-        bring its seed.
+        bring its seed. Whatever is refused changes nothing.
         """
         self._position.load(state, len(self), self._count(self._share.longest))
+
+    def check_state_dict(self, state: dict[str, Any]) -> None:
+        """Raise what :meth:`load_state_dict` would raise, and load nothing."""
+        self._position.checked(state, self._count(self._share.longest))
 
 
 class ResumableSampler(_Resumable[int]):
@@ -171,9 +175,10 @@ def collate(items: Sequence[Any]) -> Any:
     """A batch of a dataset with columns: tensors as they were decoded, without a copy of each item.
 
     Features with any number of values come as :class:`seekset.Batch` of tensors, byte strings as they are. Items of
-    other datasets, and those that a ``transform`` made, are collated as torch does.
+    other datasets, and those that a ``transform`` made, are collated as torch does. Where ``on_error="skip"`` left
+    nothing of a batch, its columns have no rows; without columns it is an empty list.
     """
-    return items.columns if isinstance(items, Columns) else default_collate(items)
+    return items.columns if isinstance(items, (Columns, NoItems)) else default_collate(items)
 
 
 def create_async_dataloader(

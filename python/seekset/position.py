@@ -9,7 +9,7 @@ from seekset.errors import MismatchError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["VERSION", "Clock", "HasEpoch", "Position", "check_state"]
+__all__ = ["VERSION", "Clock", "HasEpoch", "Position", "check_state", "count_in"]
 
 VERSION = 1
 """The version of states: one that is not of this is refused."""
@@ -78,8 +78,9 @@ class Position:
         """Where to start: at what was loaded, else at 0."""
         start = parts = 0
         if self._pending is not None:
-            _check_same(self._drawn_then, self._drawn())
+            # A state that is refused was never loaded: whoever asks again gets what came without it.
             (epoch, start, parts), self._pending = self._pending, None
+            _check_same(self._drawn_then, self._drawn())
             if start < length:
                 self._clock.set_epoch(epoch)
         self._at = (self._clock.epoch, start, parts)
@@ -126,13 +127,17 @@ class Position:
 
         A state may be that of another rank, whose epoch can be longer: no rank's is longer than ``longest``.
         """
-        check_state(state, self._setting)
-        epoch, position = _count_in(state, "epoch"), _count_in(state, "position")
-        if position > longest:
-            raise MismatchError(f"state mismatch: position was {position}, but an epoch ends at {longest} here")
-        parts = 0 if self._part is None else _count_in(state, self._part)
+        epoch, position, parts = self.checked(state, longest)
         self._drawn_then = {name: state.get(name) for name in self._drawn()}
         self._pending = (epoch + 1, 0, 0) if turn and position >= length > 0 else (epoch, position, parts)
+
+    def checked(self, state: dict[str, Any], longest: int) -> tuple[int, int, int]:
+        """Epoch, position and parts of a state that can be loaded; any other is refused, and nothing is changed."""
+        check_state(state, self._setting)
+        epoch, position = count_in(state, "epoch"), count_in(state, "position")
+        if position > longest:
+            raise MismatchError(f"state mismatch: position was {position}, but an epoch ends at {longest} here")
+        return epoch, position, 0 if self._part is None else count_in(state, self._part)
 
 
 class HasEpoch:
@@ -174,8 +179,9 @@ def _checked_position(position: int, length: int) -> int:
     return number
 
 
-def _count_in(state: dict[str, Any], name: str) -> int:
+def count_in(state: dict[str, Any], name: str) -> int:
+    """A whole number from 0 on that a state has by this name, as shared memory can hold it."""
     value = state.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise MismatchError(f"state mismatch: {name} must be a whole number from 0 on, found {value!r}")
     return value

@@ -127,6 +127,10 @@ def test_a_state_of_another_seed_is_refused(data, tmp_path):
         other.setup("fit")
         with pytest.raises(MismatchError, match="state mismatch"):
             other.train_dataloader()
+        # As if it had never been loaded: the seed is the module's own.
+        assert [batch["tokens"].tolist() for batch in other.train_dataloader()] == [
+            batch["tokens"].tolist() for batch in data(**options).train_dataloader()
+        ]
 
 
 def test_a_state_that_was_loaded_by_hand_counts(data, tmp_path):

@@ -37,9 +37,11 @@ class Numbers:
         return self.order.rows(np.array(places, dtype=np.int64)).tolist()
 
     def state_dict(self):
-        return {"seed": self.order.seed, "epoch": self.epoch}
+        return {"epoch": self.epoch, **self.drawn}
 
     def load_state_dict(self, state):
+        if state["shuffle"] != self.order.shuffle:
+            raise MismatchError("state mismatch: shuffle")
         self.order.seed, self.order.epoch = state["seed"], state["epoch"]
 
 

@@ -439,6 +439,17 @@ def test_a_file_that_changes_later_is_stale(index):
         list(ds)
 
 
+def test_after_a_state_was_refused_every_sequence_comes_once(index):
+    ds = PackedDataset(index, max_tokens=100, seed=1)
+    batches = iter(ds)
+    next(batches), next(batches)
+    here = PackedDataset(index, max_tokens=100, seed=1, repack_each_epoch=True)
+    with pytest.raises(MismatchError, match="repack was False and is True here"):
+        here.load_state_dict(ds.state_dict())
+    assert sum(batch["num_sequences"] for batch in here) == COUNT
+    assert here.ledger == here.whole
+
+
 def test_a_state_of_another_plan_is_refused(index):
     state = PackedDataset(index, max_tokens=100, seed=0).state_dict()
     with pytest.raises(MismatchError, match="state mismatch"):

@@ -156,6 +156,21 @@ def test_a_stream_over_rows_resumes_too():
         assert list(resumed) == whole[done:]
 
 
+class Refusing(list):
+    """Numbers with a name, which must be that of a state."""
+
+    def __init__(self, name):
+        super().__init__([5, 1, 4, 4, 2, 3, 3, 1, 5, 2] * 3)
+        self.name = name
+
+    def state_dict(self):
+        return {"name": self.name}
+
+    def load_state_dict(self, state):
+        if state != self.state_dict():
+            raise MismatchError("state mismatch: name")
+
+
 def test_an_epoch_that_was_set_starts_at_its_first_batch(path):
     whole = [ids_of(batch) for batch in packed(path)]
     stream = packed(path)
@@ -194,3 +209,16 @@ def test_states_that_are_none_are_refused(path):
         stream.load_state_dict([])
     with pytest.raises(MismatchError, match="expected what state_dict gave, found NoneType"):
         stream.load_state_dict({**state, "data": None})
+
+
+def test_a_state_that_is_refused_was_never_loaded():
+    def make(order):
+        return PackingStream(Stream(order), 7, as_cost, buffer_items=6)
+
+    stream = make(Refusing("there"))
+    batches = iter(stream)
+    next(batches), next(batches), next(batches)
+    here = make(Refusing("here"))
+    with pytest.raises(MismatchError, match="state mismatch: name"):
+        here.load_state_dict(stream.state_dict())
+    assert list(here) == list(make(Refusing("here")))

@@ -173,6 +173,29 @@ def test_a_file_that_was_replaced_by_a_longer_one_is_another(tmp_path):
         TFRecordDataset(path).load_state_dict(state)
 
 
+def test_an_index_that_lists_records_otherwise_makes_other_rows(tmp_path):
+    path, index = tmp_path / "a.tfrecord", tmp_path / "a.tfrecord.idx"
+    path.write_bytes(records(*(b"%d" % k for k in range(6))))
+    stream = TFRecordIterableDataset(path, shuffle=False)
+    items = iter(stream)
+    assert [next(items), next(items)] == [b"0", b"1"]
+    state = stream.state_dict()
+    # That of the file as it is changes nothing, and where there is none, states of it are as good.
+    seekset.create_tfrecord_index(path)
+    indexed = TFRecordIterableDataset(path, shuffle=False)
+    indexed.load_state_dict(state)
+    assert list(indexed) == [b"2", b"3", b"4", b"5"]
+    lines = index.read_text().splitlines()
+    for own in (lines[::-1], [*lines[:4], lines[5], lines[4]], [lines[0], *lines[:5]]):
+        index.write_text("\n".join(own))
+        other = TFRecordIterableDataset(path, shuffle=False)
+        with pytest.raises(MismatchError, match=r"state mismatch: files was 'a\.tfrecord, "):
+            other.load_state_dict(state)
+        again = TFRecordIterableDataset(path, shuffle=False)
+        again.load_state_dict(begun := other.state_dict())
+        assert again.state_dict() == begun
+
+
 def test_states_are_those_of_the_same_files_in_another_folder(shards, tmp_path):
     state = TFRecordDataset(shards, seed=5).state_dict()
     assert state["files"].startswith("a.tfrecord and 3 more, ")
@@ -206,6 +229,16 @@ def test_what_is_no_state_is_refused(shards):
     for here in (TFRecordDataset(shards), TFRecordIterableDataset(shards)):
         with pytest.raises(MismatchError, match="state mismatch: expected what state_dict gave, found NoneType"):
             here.load_state_dict(None)
+
+
+@pytest.mark.parametrize("name", ["seed", "epoch"])
+@pytest.mark.parametrize("value", [None, -1, True, 2**63, "x"])
+def test_states_without_a_seed_or_an_epoch_are_refused_and_change_nothing(shards, name, value):
+    here = TFRecordDataset(shards, seed=3)
+    state = {**here.state_dict(), "seed": 4, "epoch": 5, name: value}
+    with pytest.raises(MismatchError, match=f"state mismatch: {name} must be a whole number from 0 on, found "):
+        here.load_state_dict({key: value for key, value in state.items() if value is not None})
+    assert (here.state_dict()["seed"], here.epoch) == (3, 0)
 
 
 def test_samplers_of_torchdata_do_not_skip_twice(shards):
@@ -294,6 +327,27 @@ def test_a_record_that_is_asked_for_alone_is_never_left_out(shards):
     with pytest.raises(CorruptRecordError):
         ds[2]
     assert ds.__getitems__([2]) == []
+
+
+def test_a_batch_of_which_nothing_is_left_is_empty_or_says_so(shards):
+    damage(shards.parent / "d.tfrecord", 68)
+    ds = TFRecordDataset(shards, shuffle=False, verify="full", on_error="skip")
+    with pytest.raises(FormatError, match=r"d\.tfrecord: record 4, byte 68: neither .* TFRecordIterableDataset"):
+        list(DataLoader(ds, batch_size=1))
+    whole = list(DataLoader(ds, batch_size=1, collate_fn=collate))
+    assert (len(whole), whole[9:12]) == (14, [[b"9"], [], [b"11"]])
+    assert list(DataLoader(ds, batch_size=1, collate_fn=in_a_list))[10] == []
+
+
+def test_a_batch_of_columns_of_which_nothing_is_left_has_no_rows(examples):
+    (examples.parent / "c.tfrecord").write_bytes(records(b"\xff no example"))
+    ds = TFRecordDataset(examples, FEATURES, shuffle=False, on_error="skip")
+    last = list(DataLoader(ds, batch_size=1, collate_fn=collate))[7]
+    assert (tuple(last["x"].shape), tuple(last["label"].shape), last["name"]) == ((0, 2), (0,), [])
+    with pytest.raises(FormatError, match=r"c\.tfrecord: record 0, byte 0: neither"):
+        list(DataLoader(ds, batch_size=1))
+    changed = TFRecordDataset(examples, FEATURES, shuffle=False, on_error="skip", transform=dict)
+    assert list(DataLoader(changed, batch_size=1, collate_fn=collate))[7] == []
 
 
 def test_payloads_that_are_no_examples_are_named_or_left_out(examples):

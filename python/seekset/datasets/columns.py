@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from seekset.batch import Batch
+from seekset.errors import FormatError
 
 if TYPE_CHECKING:
     from seekset.examples import Column
 
-__all__ = ["Columns", "as_tensors"]
+__all__ = ["Columns", "NoItems", "as_tensors"]
 
 
 class Columns(Sequence[dict[str, Any]]):
@@ -39,6 +40,23 @@ class Columns(Sequence[dict[str, Any]]):
             return [self[place] for place in range(*at.indices(self._count))]
         place = range(self._count)[at]
         return {name: _value(column, place) for name, column in self.columns.items()}
+
+
+class NoItems(list[Any]):
+    """A batch of which nothing could be read: empty, and an error where an item is asked for all the same.
+
+    Args:
+        items: What would have been the items.
+        why: What the error says. Loaders' default collate asks for the first item, whether there is one or not.
+    """
+
+    def __init__(self, items: Sequence[Any], why: str) -> None:
+        super().__init__()
+        self.columns: Any = items.columns if isinstance(items, Columns) else []
+        self._why = why
+
+    def __getitem__(self, at: Any) -> Any:
+        raise FormatError(self._why)
 
 
 def as_tensors(columns: Mapping[str, Column], count: int) -> Columns:

@@ -152,11 +152,13 @@ class ShardedEdenDataModule(LightningDataModule):
         if self._loaded is None:
             return
         state, self._loaded = self._loaded, None
-        data: Any = state.get("data")
+        data, sampler = state.get("data"), self._samplers["train"]
+        # Everything is looked at before anything is changed: a state that is refused was never loaded.
+        if isinstance(data, dict) and data.get("seed") != self.seed:
+            raise MismatchError(f"state mismatch: seed was {data.get('seed')} and is {self.seed} here")
+        sampler.check_state_dict(state["train"])
         self._datasets["train"].load_state_dict(data)
-        if data["seed"] != self.seed:
-            raise MismatchError(f"state mismatch: seed was {data['seed']} and is {self.seed} here")
-        self._samplers["train"].load_state_dict(state["train"])
+        sampler.load_state_dict(state["train"])
         # A trainer that resumed has counted what came before; a fresh one has not.
         self._base = (state["train"]["epoch"], state["train"]["position"] - self._processed())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seekset.position import VERSION, check_state
+from seekset.position import VERSION, check_state, count_in
 
 if TYPE_CHECKING:
     from seekset.datasets.order import Order
@@ -53,4 +53,4 @@ class Ordered:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up seed and epoch; a state of other data is a ``MismatchError``."""
         check_state(state, self._setting)
-        self._order.seed, self._order.epoch = state["seed"], state["epoch"]
+        self._order.seed, self._order.epoch = count_in(state, "seed"), count_in(state, "epoch")

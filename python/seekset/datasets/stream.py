@@ -77,8 +77,11 @@ class SharedStream(HasEpoch, IterableDataset[_T], Generic[_T]):
         check_state(state, {"workers": world.workers})
         # One worker's end is not the end of the epoch: the others may have rows left.
         alone = world.workers == 1 and get_worker_info() is None
-        self._position.load(state, len(share), len(share.longest), turn=alone)
+        longest = len(share.longest)
+        # Whatever refuses does so before anything is changed: the data are the last to be asked, and the first to go.
+        self._position.checked(state, longest)
         self._load_data(state)
+        self._position.load(state, len(share), longest, turn=alone)
         if not alone:
             self._go_to(int(state["epoch"]), world, ended=state["position"] >= len(share))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch.utils.data import Dataset
 
-from seekset.datasets.columns import as_tensors
+from seekset.datasets.columns import NoItems, as_tensors
 from seekset.datasets.order import Order
 from seekset.datasets.ordered import Ordered
 from seekset.datasets.skips import Skipped, SkippedPlace, Skips
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TFRecordDataset", "TFRecordIterableDataset"]
 
+# Lines of an index that are looked at together.
+_ENTRIES_AT_ONCE = 1 << 16
+
 
 class TFRecordDataset(Ordered, Dataset[Any]):
     """The records of many TFRecord files, in a global order of their own for every epoch. Map style.
@@ -48,7 +52,9 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         seed: What the shuffle is drawn from, with the epoch.
         verify: Which checksums are compared: ``"lengths"``, ``"full"`` (payloads, too) or ``None``.
         on_error: ``"raise"``, or ``"skip"`` to leave out records whose bytes are not sound: batches are shorter by
-            them, and :meth:`skipped` has them. A file that is cut is an error at open all the same.
+            them, and :meth:`skipped` has them. Of a batch with no sound record, :func:`seekset.loading.collate` makes
+            one without rows, and torch's own collate can make none: that is an error, with the record. A file that is
+            cut is an error at open all the same.
         transform: Called with each item; what it returns takes the item's place.
 
     >>> ds = TFRecordDataset("train.tfrecord", seed=1)
@@ -81,7 +87,7 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         # Rows of all files in one count: file k has those from _starts[k] on.
         self._starts = np.cumsum([0, *map(len, self.files)], dtype=np.int64)
         self._order = Order(len(self), shuffle=shuffle, seed=seed)
-        self._fingerprint = fingerprint([[f.path.name, f.path.stat().st_size, len(f)] for f in self.files])
+        self._fingerprint = fingerprint([[f.path.name, f.path.stat().st_size, len(f), *_own(f)] for f in self.files])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -89,6 +95,8 @@ class TFRecordDataset(Ordered, Dataset[Any]):
     @property
     def fingerprint(self) -> str:
         """What tells these files from others: their names without folders, sizes and numbers of records, in short.
+
+        Where an index lists records otherwise than they lie in the file, its order counts, too.
 
         >>> TFRecordDataset("train.tfrecord").fingerprint
         'train.tfrecord, 8af36de7e3afb4fc'
@@ -113,8 +121,19 @@ class TFRecordDataset(Ordered, Dataset[Any]):
 
     def __getitems__(self, places: Sequence[int]) -> Sequence[Any]:
         """The items at many places, in that order, with one call for each file and one to decode."""
-        _, items = self._read(self._rows(places))
+        rows = self._rows(places)
+        _, items = self._read(rows)
+        if len(rows) and not items:
+            return NoItems(items if self.transform is None else [], self._nothing_left(int(rows[0])))
         return items if self.transform is None else [self.transform(item) for item in items]
+
+    def _nothing_left(self, row: int) -> str:
+        path, record, offset = self._place(row)
+        return (
+            f"{path}: record {record}, byte {offset}: neither it nor any other record of its batch can be read, so "
+            "that there is nothing to collate; read a TFRecordIterableDataset, which goes on with the next record, or "
+            "give collate_fn=seekset.loading.collate, which makes an empty batch"
+        )
 
     def rows_at(self, places: Sequence[int], epoch: int | None = None) -> list[Any]:
         """The items at many places, one for each: a stream counts places, those that are left out, too."""
@@ -188,6 +207,23 @@ class TFRecordDataset(Ordered, Dataset[Any]):
     def __repr__(self) -> str:
         order = f"seed {self._order.seed}, epoch {self.epoch}" if self._order.shuffle else "in file order"
         return f"<TFRecordDataset of {len(self.files)} files, {len(self)} records, {order}>"
+
+
+def _own(file: TFRecordFile) -> list[str]:
+    """A digest of where rows lie, if they come from an index and not one after another from the start of the file."""
+    index = file.index_path
+    if index is None or index.suffix == ".zidx":
+        return []
+    digest, end, in_order = hashlib.blake2b(digest_size=8), 0, True
+    with index.open("rb") as lines:
+        # In pieces, so that an index of many millions of records takes no memory.
+        while len(entries := np.fromfile(lines, dtype=np.int64, count=_ENTRIES_AT_ONCE * 2, sep=" ")):
+            offsets, sizes = entries.reshape(-1, 2).T
+            ends = np.cumsum(sizes) + end
+            in_order = in_order and bool((offsets == ends - sizes).all())
+            end = int(ends[-1])
+            digest.update(entries.tobytes())
+    return [] if in_order else [digest.hexdigest()]
 
 
 class TFRecordIterableDataset(Stream[Any]):
