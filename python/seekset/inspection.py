@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from seekset.mixing import reader_key
 from seekset.world import World
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def inspect(plan: MixPlan, *, seed: int, batch: int) -> Inspection:
         rows=plan.length(world),
         pool_rows=0 if plan.mixing == "global" else size.pool_rows,
         peak_bytes=size.peak,
-        order_digest=plan.order_digest(world, reader_key(seed, 0, world)),
+        order_digest=plan.order_digest(world, seed, 0),
         sources=_shares(plan),
         quality=plan.quality(world, seed, 0, batch),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,8 +13,10 @@ import numpy as np
 from seekset import _core
 from seekset.errors import MismatchError
 from seekset.files import fingerprint
+from seekset.ledger import Ledger
 from seekset.pool_size import PoolSize
 from seekset.quality import MixingQuality, measure
+from seekset.shards.readers import reader_for
 from seekset.shards.rows import piece_rows
 from seekset.world import Even, World
 
@@ -53,6 +55,8 @@ MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
 _PIECE = 1 << 18
 """Of how many rows it is told at once where they lie."""
+_DIGESTED = 1 << 20
+"""Of how many rows a digest is brought up to date at once: digests depend on it."""
 
 
 def deal(rows: Sequence[int], part: int, parts: int, even: Even = "none") -> list[tuple[int, int]]:
@@ -94,13 +98,14 @@ def whole_weights(weights: Sequence[float]) -> list[int]:
     >>> whole_weights([2, 1]), whole_weights([0.5, 0.5])
     ([2, 1], [2147483648, 2147483648])
     """
-    for weight in weights:
+    plain = [weight.item() if isinstance(weight, np.number) else weight for weight in weights]
+    for weight in plain:
         if not (isinstance(weight, (int, float)) and math.isfinite(weight) and weight > 0):
             raise ValueError(f"weights must be numbers above 0, but one is {weight!r}")
-    if all(isinstance(weight, int) and weight < 2**32 for weight in weights):
-        return [int(weight) for weight in weights]
-    whole = sum(weights)
-    return [max(1, round(weight / whole * 2**32)) for weight in weights]
+    if all(isinstance(weight, int) and weight < 2**32 for weight in plain):
+        return [int(weight) for weight in plain]
+    whole = sum(plain)
+    return [max(1, round(weight / whole * 2**32)) for weight in plain]
 
 
 class Stretch(NamedTuple):
@@ -149,12 +154,17 @@ class MixPlan:
             raise ValueError(
                 f"the refill threshold must be from 0 to the {self.pool_rows} rows of the pool, but is {self.threshold}"
             )
+        if self.even == "pad" and self.stop != "all_exhausted":
+            raise ValueError(
+                'even="pad" repeats the one row that a rank may lack, but with '
+                f'stop="{self.stop}" ranks may end many rows apart; use even="drop", or stop="all_exhausted"'
+            )
         if self.mixing == "global":
             for source, shard in self.shards:
                 if shard.census.rows and not source.reads_singly(shard):
                     raise MismatchError(
                         f'{shard.path}: its rows can\'t be read singly, which mixing="global" needs; use '
-                        'mixing="pool", or store shards uncompressed'
+                        f'mixing="pool", or {_for_single_reads(source, shard)}'
                     )
 
     @cached_property
@@ -190,10 +200,16 @@ class MixPlan:
 
     def length(self, world: World) -> int:
         """How many rows one reader delivers in an epoch."""
-        rows = [end - start for start, end in self.shares(world)]
-        if self.stop == "all_exhausted":
-            return sum(rows)
-        return _core.count_turns(rows, self._weights, self.stop)
+        if self.stop == "all_exhausted" or self.even == "none":
+            return self._turns(world)
+        # Shares that are as long may end apart, as their sources do: each worker ends where the same one of another
+        # rank has to.
+        return min(self._turns(replace(world, rank=rank)) for rank in range(world.size))
+
+    def _turns(self, world: World) -> int:
+        """How many rows one reader has in an epoch, whatever the others have."""
+        rows = tuple(end - start for start, end in self.shares(world))
+        return sum(rows) if self.stop == "all_exhausted" else _turns(rows, self.weights, self.stop)
 
     @property
     def _weights(self) -> list[int] | None:
@@ -218,19 +234,37 @@ class MixPlan:
             pool = {"pool_rows": pool_rows, "threshold": threshold, "open_shards": self.open_shards}
         return _core.Mixing(lengths, weights=self._weights, stop=self.stop, key=key, **pool)
 
-    def planned(
-        self, world: World, seed: int, epoch: int, pool_rows: int | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The shards and rows of an epoch for one reader, in the order in which they come, without reading one.
+    def planned(self, world: World, seed: int, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The shards and rows of an epoch for one reader, in the order in which they come, without reading one."""
+        return self._ordered(world, seed, epoch, self.sized(world).pool_rows, self.length(world))
 
-        A pool of another size may be asked after: one of a single row gives rows in the order in which they are read.
-        """
-        pool_rows = self.sized(world).pool_rows if pool_rows is None else pool_rows
-        order, length = self.order(world, reader_key(seed, epoch, world), pool_rows), self.length(world)
+    def _ordered(
+        self, world: World, seed: int, epoch: int, pool_rows: int, length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """So many shards and rows of the order that a pool of so many rows gives."""
+        order = self.order(world, reader_key(seed, epoch, world), pool_rows)
         shards, rows = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
         for done, *piece in self.followed(order, length, world, seed, epoch):
             shards[done : done + len(piece[0])], rows[done : done + len(piece[1])] = piece
         return shards, rows
+
+    def ledger(self, world: World, seed: int, epoch: int) -> Ledger:
+        """The ledger of an epoch for one reader."""
+        if self.stop == "all_exhausted" and self.mixing == "pool":
+            return self._ledger_of_shares(world)
+        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
+        pieces = self.followed(order, self.length(world), world, seed, epoch)
+        return sum((Ledger.of(self.firsts[shards] + rows) for _, shards, rows in pieces), Ledger())
+
+    def _ledger_of_shares(self, world: World) -> Ledger:
+        """The ledger of every row of a reader's shares, without their order."""
+        whole, first = Ledger(), 0
+        for source, span in zip(self.sources, self.shares(world), strict=True):
+            for start in range(*span, _PIECE):
+                end = min(start + _PIECE, span[1])
+                whole += Ledger.of(np.arange(first + start, first + end, dtype=np.int64))
+            first += source.rows
+        return whole
 
     def followed(
         self, order: _core.Mixing, count: int, world: World, seed: int, epoch: int
@@ -280,7 +314,9 @@ class MixPlan:
         delivered = self.firsts[shards] + rows
         read = delivered
         if self.mixing == "pool":
-            read_shards, read_rows = self.planned(world, seed, epoch, pool_rows=1)
+            # A pool of one row gives rows in the order in which they are read; all, because some that are read may
+            # not be delivered.
+            read_shards, read_rows = self._ordered(world, seed, epoch, 1, self._turns(world))
             numbers = self.firsts[read_shards] + read_rows
             by_number = np.argsort(numbers, kind="stable")
             read = by_number[np.searchsorted(numbers[by_number], delivered)]
@@ -292,14 +328,17 @@ class MixPlan:
         counts = [len(source.shards) for source in self.sources]
         return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
-    def order_digest(self, world: World, key: int) -> str:
+    def order_digest(self, world: World, seed: int, epoch: int) -> str:
         """A digest of an epoch's order: equal if every row comes at the same place."""
-        order, digest = self.order(world, key, self.sized(world).pool_rows), hashlib.blake2b(digest_size=8)
-        while True:
-            stretches, rows = order.order(1 << 20)
-            if not len(rows):
-                return digest.hexdigest()
-            digest.update(stretches.tobytes() + rows.tobytes())
+        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
+        digest, length = hashlib.blake2b(digest_size=8), self.length(world)
+        for done in range(0, length, _DIGESTED):
+            places = order.order(min(length - done, _DIGESTED))
+            # Of a pool, an order tells which row it is; of all rows at once, only which place of a shuffle.
+            if self.mixing == "global":
+                places = self.placed(*places, world, seed, epoch)
+            digest.update(b"".join(one.tobytes() for one in places))
+        return digest.hexdigest()
 
     def sized(self, world: World) -> PoolSize:
         """What one reader's pool holds, by its bytes."""
@@ -319,6 +358,24 @@ class MixPlan:
 
 def _facts(source: Source, shard: Shard) -> list[Any]:
     return [shard.path.name, source.name, shard.size, shard.census.rows, shard.digest]
+
+
+def _for_single_reads(source: Source, shard: Shard) -> str:
+    """What would let rows be read by themselves that can't be: it depends on who reads them."""
+    from seekset.shards.npz import NpzShards
+
+    reader = reader_for(shard.path) if source.reader is None else source.reader
+    if isinstance(reader, NpzShards):
+        return "store shards uncompressed"
+    if type(reader).__module__.startswith("seekset."):
+        return "store its rows as .npz that is not compressed, or as TFRecords"
+    return f"give {type(reader).__name__} a read_rows, and a count that gives a Census with decoded_bytes=0"
+
+
+@lru_cache(maxsize=1024)
+def _turns(rows: tuple[int, ...], weights: tuple[int, ...] | None, stop: Stop) -> int:
+    """How many turns sources of so many rows have. They are counted one by one: once for ranks that have as many."""
+    return _core.count_turns(list(rows), None if weights is None else list(weights), stop)
 
 
 def _cut(rows: int, most: int) -> list[int]:
@@ -378,7 +435,8 @@ class MixShare:
     @property
     def longest(self) -> MixShare:
         """The share of the rank that has most: the first, unless ranks end as their sources do."""
-        ranks = range(1 if self.plan.stop == "all_exhausted" else self.world.size)
+        alike = self.plan.stop == "all_exhausted" or self.plan.even == "drop"
+        ranks = range(1 if alike else self.world.size)
         return max((replace(self, world=replace(self.world, rank=rank)) for rank in ranks), key=len)
 
     def at_worker(self, worker: int, workers: int) -> MixShare:

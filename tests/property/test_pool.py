@@ -1,5 +1,6 @@
 """Pools over anything: every row once, the same again however slow readers are, resumable anywhere, within bytes."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import chain, islice, product
 from pathlib import Path
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixed_shards import Slow, SlowLines, SlowRows, mixed, write_sources, write_text
+from seekset import _core
+from seekset.ledger import Ledger
 from seekset.mixing import MixPlan
 from seekset.shards import Census, Field, Shard
 from seekset.sources import Source
@@ -128,13 +131,49 @@ def test_even_ranks_have_as_many_rows_of_which_none_is_twice_theirs(counts, even
     assert len(set(whole)) == (len(whole) if even == "drop" else rows)
 
 
+@given(
+    some_sources,
+    st.sampled_from(["first_exhausted", "cycle_until_all_exhausted"]),
+    st.sampled_from(["pool", "global"]),
+    st.sampled_from([None, (3, 1, 2)]),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    pool_sizes,
+)
+def test_even_ranks_end_together_where_sources_do_not(counts, stop, mixing, weights, workers, ranks, pool_rows):
+    weights = weights and weights[: len(counts)]
+    given = {"stop": stop, "mixing": mixing, "weights": weights, "pool_rows": pool_rows, "threshold": 0}
+    plan = MixPlan(planned_shards(counts, singly=mixing == "global"), even="drop", **given)
+    delivered = []
+    for worker in range(workers):
+        readers = [World(rank, ranks, worker, workers) for rank in range(ranks)]
+        # Each alone would end with its own sources: nobody goes on beyond the first to do so, and none ends before.
+        alone = [
+            _core.count_turns([end - start for start, end in plan.shares(reader)], weights, stop) for reader in readers
+        ]
+        for reader in readers:
+            shards, rows = plan.planned(reader, 7, 0)
+            delivered.append((plan.firsts[shards] + rows).tolist())
+            assert len(rows) == plan.length(reader) == min(alone)
+            assert plan.ledger(reader, 7, 0) == Ledger.of(delivered[-1])
+            assert (plan.quality(reader, 7, 0, 2) is None) == (len(rows) == 0)
+    if stop == "first_exhausted":
+        assert len(set(chain(*delivered))) == sum(map(len, delivered))
+
+
 @settings(max_examples=15)
-@given(some_sources, ways, stops, st.sampled_from([World(), World(0, 2), World(1, 2, 1, 2), World(2, 3, 2, 3)]))
-def test_a_stream_resumes_at_every_position(folders, counts, way, stop, world):
+@given(
+    some_sources,
+    ways,
+    stops,
+    st.sampled_from(["none", "drop"]),
+    st.sampled_from([World(), World(0, 2), World(1, 2, 1, 2), World(2, 3, 2, 3)]),
+)
+def test_a_stream_resumes_at_every_position(folders, counts, way, stop, even, world):
     sources = written(folders(), counts)
 
     def fresh():
-        return made(sources, way, world=world, stop=stop)
+        return made(sources, way, world=world, stop=stop, even=even)
 
     whole = keys(fresh())
     stream = fresh()
@@ -196,6 +235,30 @@ def test_no_more_bytes_are_used_than_were_allowed(folders, counts, open_shards, 
     resumed.load_state_dict(data.state_dict())
     list(resumed)
     assert resumed.report()["peak_bytes"] <= most
+
+
+@pytest.mark.parametrize("mixing, rows", [("pool", 20_000_000), ("global", 3_000_000)])
+def test_the_ledger_of_many_rows_takes_little_memory(mixing, rows):
+    plan = MixPlan(planned_shards([[rows]], singly=True), mixing=mixing)
+    tracemalloc.start()
+    try:
+        assert plan.ledger(World(), 0, 0).count == rows
+        assert tracemalloc.get_traced_memory()[1] < 32_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_digests_of_orders_tell_seeds_and_epochs_apart():
+    for mixing in ("pool", "global"):
+        plan = MixPlan(planned_shards([[60], [30]], singly=True), mixing=mixing, pool_rows=20, threshold=15)
+        orders = {(seed, epoch): plan.planned(World(), seed, epoch) for seed in range(3) for epoch in range(3)}
+        digests = {plan.order_digest(World(), *drawn) for drawn in orders}
+        assert len(digests) == len({np.stack(order).tobytes() for order in orders.values()}) == 9
+        assert plan.order_digest(World(), 2, 1) == replace(plan).order_digest(World(), 2, 1)
+    # One that was written down is found again.
+    counts = planned_shards([[300, 20], [7, 400]], singly=False)
+    plan = MixPlan(counts, weights=(2, 1), pool_rows=80, threshold=60, open_shards=2)
+    assert plan.order_digest(World(1, 2), 3, 4) == "e5523630f16db293"
 
 
 def test_forty_million_rows_are_counted_without_one():

@@ -303,6 +303,44 @@ def test_even_shares_drop_or_repeat_a_row(sources):
         mixed(sources, even="odd")
 
 
+@pytest.mark.parametrize("stop", ["first_exhausted", "cycle_until_all_exhausted"])
+@pytest.mark.parametrize("batch", [None, 4])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_even_ranks_have_as_many_items_whatever_ends_an_epoch(tmp_path, stop, batch, workers):
+    uneven = write_sources(tmp_path, {"many": [10, 11], "few": [3]})
+    lengths = []
+    for rank in range(2):
+        rules = {"weights": [1, 1], "even": "drop", "stop": stop, "batch_size": batch}
+        data = mixed(uneven, world=World(rank, 2), **rules)
+        items = list(loader(data, workers))
+        assert len(items) == data.length(max(1, workers))
+        data.ledger.check()
+        lengths.append(len(items))
+    assert lengths[0] == lengths[1] > 0
+
+
+@pytest.mark.parametrize("stop", ["first_exhausted", "cycle_until_all_exhausted"])
+def test_ranks_that_end_many_rows_apart_are_not_padded(sources, stop):
+    with pytest.raises(ValueError, match=f'even="pad" .* but with stop="{stop}" .*; use even="drop"'):
+        mixed(sources, stop=stop, even="pad")
+
+
+def test_weights_may_be_numbers_of_numpy(sources):
+    for weights in (np.array([1, 5]), np.array([1, 5], dtype="u1")):
+        assert mixed(sources, weights=weights).mix.weights == (1, 5)
+    halves = mixed(sources, weights=[0.25, 0.75]).mix.weights
+    assert mixed(sources, weights=np.array([0.25, 0.75], dtype="f4")).mix.weights == halves
+    for wrong in (np.float64("nan"), np.int64(0), np.complex128(1)):
+        with pytest.raises(ValueError, match="weights must be numbers above 0, but one is"):
+            mixed(sources, weights=[1, wrong])
+
+
+def test_a_source_without_rows_may_have_no_weight(sources, tmp_path):
+    split = discover_and_split_multiple_data([tmp_path / "a", tmp_path / "b"], ["all", "none"], validation=0)
+    assert list(split.weights.values()) == [1, 0]
+    assert sorted(xs(mixed(split.train, weights=split.weights))) == list(range(7))
+
+
 @pytest.mark.parametrize("mixing", ["pool", "global"])
 def test_an_epoch_can_have_fewer_rows(even_sources, mixing):
     data = mixed(even_sources, max_rows=9, mixing=mixing)
@@ -379,6 +417,15 @@ def test_a_seed_that_was_drawn_is_kept_by_states(sources):
     assert other.seed == data.seed
     with pytest.raises(MismatchError, match="seed was None"):
         other.load_state_dict({**data.state_dict(), "seed": None})
+
+
+@pytest.mark.parametrize("seed", [-1, True, 2**63])
+def test_a_state_with_a_seed_that_is_none_changes_nothing(sources, seed):
+    data = mixed(sources, seed=None)
+    before = data.seed
+    with pytest.raises(MismatchError, match="seed must be a whole number from 0 on"):
+        data.load_state_dict({**begun(mixed(sources, seed=None)), "seed": seed})
+    assert (data.seed, sorted(xs(data))) == (before, list(range(13)))
 
 
 def begun(data, rows=3):
@@ -541,6 +588,24 @@ def several(item, generator):
 
 def drawn(item):
     return number(item), int(item["drawn"])
+
+
+def test_a_state_within_a_row_is_none_of_batches(sources):
+    """A batch begins with a row, and would give the parts again that were delivered."""
+    data = mixed(sources, augment=several, pool_rows=4)
+    items, refused = iter(data), 0
+    whole = list(map(drawn, mixed(sources, augment=several, pool_rows=4)))
+    for done, _ in enumerate(items, 1):
+        state, batches = data.state_dict(), mixed(sources, augment=several, pool_rows=4, batch_size=3)
+        if state["parts"]:
+            refused += 1
+            with pytest.raises(MismatchError, match="state mismatch: 1 of what augmentation made of a row"):
+                batches.load_state_dict(state)
+        else:
+            batches.load_state_dict(state)
+            rest = [zip(batch["x"].tolist(), batch["drawn"].tolist(), strict=True) for batch in batches]
+            assert list(chain(*rest)) == whole[done:] or done == len(whole)
+    assert refused > 0
 
 
 def test_what_augmentation_draws_depends_on_seed_epoch_and_row_alone(sources):
@@ -813,6 +878,30 @@ def test_a_process_with_more_memory_than_allowed_stops_and_says_where_it_is(sour
         MemoryLimitError, match=r"anonymous memory, and 1000000 are allowed: the pool has .* position 0 of 13"
     ):
         next(iter(data))
+
+
+def test_a_pool_that_is_full_leaves_room_for_its_process(tmp_path, run):
+    """More rows than memory is allowed for: the pool is as full as it may be, and the epoch comes to its end."""
+    rng = np.random.default_rng(0)
+    for shard in range(40):
+        np.savez(tmp_path / f"{shard:02}.npz", x=rng.random((2000, 2048), dtype="f4"))
+    found = run("""
+        from seekset.datasets import StreamingMixedShardDataset
+
+        options = {"enable_augmentation": False, "random_seed": 0, "batch_size": 500}
+        data = StreamingMixedShardDataset(["."], max_memory_gb=0.85, **options)
+        assert data.mix.max_bytes == 233_333_333 and data.plan(quality_batch=None).pool_rows < 80_000
+        print(sum(len(batch["x"]) for batch in data))
+        data.ledger.check()
+    """)
+    assert int(found) == 80_000
+
+
+def test_what_a_pool_may_have_is_a_fixed_part_of_the_memory(sources, tmp_path):
+    """The order of rows follows from it, so that it must not follow from what a process has at the moment."""
+    made = partial(StreamingMixedShardDataset, [tmp_path / "a"], enable_augmentation=False)
+    assert (made().mix.max_bytes, made(max_memory_gb=None).mix.max_bytes) == (3 * 10**9, None)
+    assert made(max_memory_gb=1, max_bytes="10MB").mix.max_bytes == 10**7
 
 
 def test_memory_stays_the_same_over_many_epochs(tmp_path, run):

@@ -122,6 +122,31 @@ def test_a_file_that_is_in_a_pool_more_than_once_is_warned_of_with_its_sources(t
     assert sorted(map(number, data)) == sorted([0, 1, *[2, 3, 4] * 3, *[5, 6, 7, 8] * 2])
 
 
+class SinglyButDecoded(Slow):
+    """It reads rows singly, but its count gives a number and not what that takes."""
+
+    def read_rows(self, path, rows):
+        return {"x": self.read(path).columns["x"][rows]}
+
+
+@pytest.mark.parametrize("reader", [Lines(), SinglyButDecoded()])
+def test_global_mixing_says_what_a_reader_of_ones_own_lacks(tmp_path, reader):
+    sources = write_text(tmp_path, {"a": [2]})
+    message = f"or give {type(reader).__name__} a read_rows, and a count that gives a Census with decoded_bytes=0"
+    with pytest.raises(MismatchError, match=message):
+        mixed(sources, reader=reader, mixing="global")
+
+
+def test_global_mixing_says_which_formats_read_rows_singly(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pytest.importorskip("pyarrow").table({"x": [1, 2]}), tmp_path / "a.parquet", compression="none")
+    with pytest.raises(MismatchError, match=r"a\.parquet: .*, or store its rows as \.npz that is not compressed, or"):
+        mixed([tmp_path / "a.parquet"], mixing="global")
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(3))
+    with pytest.raises(MismatchError, match=r"a\.npz: .*, or store shards uncompressed"):
+        mixed([tmp_path / "a.npz"], mixing="global")
+
+
 def test_global_mixing_needs_rows_that_are_read_singly(games):
     with pytest.raises(MismatchError, match=r"0\.pkl\.gz: its rows can't be read singly"):
         mixed(games, mixing="global")

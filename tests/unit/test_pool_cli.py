@@ -76,7 +76,7 @@ def test_ranges_are_one_for_each_directory_at_once_or_one_by_one(cli, games, tmp
         ({}, []),
         ({"pool_size": 30, "refill_threshold": 5}, ["--pool-rows", 30, "--threshold", 5]),
         ({"open_shards": 3, "max_memory_gb": None}, ["--open-shards", 3, "--max-bytes", "none"]),
-        ({"max_memory_gb": 2.65e-4}, ["--max-bytes", "265kB"]),
+        ({"max_bytes": "265kB"}, ["--max-bytes", "265kB"]),
         ({"random_seed": 7, "mixing": "global"}, ["--seed", 7, "--mixing", "global"]),
         ({"weights": [1, 3]}, ["--weights", 1, 3]),
         ({"weights": [0.5, 0.25]}, ["--weights", 0.5, "--weights", 0.25]),

@@ -152,7 +152,7 @@ _OPTIONS = (
         help="Draw from a pool, or from all rows at once.",
     ),
     click.option(
-        "--max-bytes", type=_Bytes(), default="5GB", show_default=True, help='Budget, such as 512MiB, or "none".'
+        "--max-bytes", type=_Bytes(), default="3GB", show_default=True, help='Budget, such as 512MiB, or "none".'
     ),
     click.option(
         "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="What rows are drawn by."

@@ -24,6 +24,7 @@ from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
 from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
 from seekset.pool import begin_pool
+from seekset.position import count_in
 from seekset.shards.census import take_census
 from seekset.shards.readers import find_shards, readers_by_name
 from seekset.sources import Source, alike, warn_of_repeats
@@ -159,8 +160,9 @@ class MixedShardDataset(SharedStream[Any]):
         threshold = pool_rows * 3 // 4 if refill_threshold is None else refill_threshold
         self._skip = on_error == "skip"
         self._unread: list[tuple[Path, str]] = []
+        found = alike(self._found(sources, reader))
         self.mix: MixPlan = MixPlan(
-            sources=alike(self._found(sources, reader)),
+            sources=found,
             pool_rows=pool_rows,
             threshold=whole_number(threshold, "refill_threshold", least=0),
             open_shards=whole_number(open_shards, "open_shards"),
@@ -170,7 +172,7 @@ class MixedShardDataset(SharedStream[Any]):
             max_bytes=byte_count(max_bytes, "max_bytes"),
             max_rows=limit(max_rows, "max_rows"),
             decoders=whole_number(decoders, "decoders", most=64),
-            weights=_weights(weights, sources),
+            weights=_weights(weights, found),
         )
         warn_of_repeats(self.mix.sources, stacklevel=2)
         self._batch_size = limit(batch_size, "batch_size")
@@ -249,12 +251,12 @@ class MixedShardDataset(SharedStream[Any]):
         """What an epoch will be: nothing is read for it. With ``quality_batch=None``, without the quality of mixing."""
         plan, world = self.mix, self._of_worker().world
         size = plan.sized(world)
-        key = self._key(self.epoch, world)
         rows = {source.name: count for source, count in zip(plan.sources, plan.rows, strict=True)}
         quality = None
         if quality_batch is not None and plan.length(world) > quality_batch:
             quality = plan.quality(world, self.seed, self.epoch, quality_batch)
-        return PoolPlan(plan.order_digest(world, key), rows, plan.length(world), size.pool_rows, size.peak, quality)
+        digest = plan.order_digest(world, self.seed, self.epoch)
+        return PoolPlan(digest, rows, plan.length(world), size.pool_rows, size.peak, quality)
 
     def planned(self, world: World | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows of an epoch, in the order in which they come, without reading one."""
@@ -282,20 +284,11 @@ class MixedShardDataset(SharedStream[Any]):
     @property
     def ledger(self) -> PoolLedger:
         """What this rank has delivered, through all its workers, beside what it is to deliver. ``check()`` compares."""
-        plan, world = self.mix, self._share.world
-        whole = Ledger()
-        spans = zip(plan.sources, plan.shares(world), strict=True)
-        if plan.stop != "all_exhausted" or plan.mixing == "global":
-            # Workers have ends of their own: it counts how many there are.
-            count = int(self._workers[0]) if world.workers == 1 else 0
-            for reader in [world.at_worker(worker, count) for worker in range(count)] or [world]:
-                shards, rows = self.planned(reader)
-                whole += Ledger.of(plan.firsts[shards] + rows)
-            return PoolLedger(self._ledger.total(self.epoch), whole)
-        first = 0
-        for source, (start, end) in spans:
-            whole += Ledger.of(np.arange(first + start, first + end, dtype=np.int64))
-            first += source.rows
+        world = self._share.world
+        # Workers may have ends of their own: it counts how many there are.
+        count = int(self._workers[0]) if world.workers == 1 else 0
+        readers = [world.at_worker(worker, count) for worker in range(count)] or [world]
+        whole = sum((self.mix.ledger(reader, self.seed, self.epoch) for reader in readers), Ledger())
         return PoolLedger(self._ledger.total(self.epoch), whole)
 
     def provenance(self, item: Mapping[str, Any]) -> list[Provenance]:
@@ -376,6 +369,12 @@ class MixedShardDataset(SharedStream[Any]):
             seed = state.get("seed")
             if seed != self.seed and not (self._drawn_seed and isinstance(seed, int)):
                 raise MismatchError(f"state mismatch: seed was {seed!r} and is {self.seed!r} here")
+            count_in(state, "seed")
+            if self._batch_size is not None and state.get("parts"):
+                raise MismatchError(
+                    f"state mismatch: {state['parts']} of what augmentation made of a row were delivered, and a batch "
+                    "has whole rows: load it without batch_size, or take a state after the last of a row"
+                )
             if state.get("skipped") is not None:
                 self._left_out.check(state["skipped"], int(self.mix.firsts[-1]))
         super().load_state_dict(state)
@@ -407,10 +406,12 @@ def _is_of(skipped: dict[str, Any] | None, world: World) -> bool:
     return skipped is not None and (skipped.get("rank"), skipped.get("worker")) == (world.rank, world.worker)
 
 
-def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sources) -> tuple[int, ...] | None:
+def _weights(
+    weights: Mapping[str, float] | Sequence[float] | None, sources: Sequence[Source]
+) -> tuple[int, ...] | None:
     if weights is None:
         return None
-    names = list(sources) if isinstance(sources, Mapping) else [str(one) for one in sources]
+    names = [source.name for source in sources]
     if isinstance(weights, Mapping):
         if set(weights) != set(names):
             raise MismatchError(
@@ -419,7 +420,9 @@ def _weights(weights: Mapping[str, float] | Sequence[float] | None, sources: Sou
         weights = [weights[name] for name in names]
     if len(weights) != len(names):
         raise MismatchError(f"weights mismatch: there are {len(weights)} weights for {len(names)} sources")
-    return tuple(whole_weights(weights))
+    # One without rows has no turns, whatever its weight is: it may be said to be 0.
+    pairs = zip(weights, sources, strict=True)
+    return tuple(whole_weights([weight if weight or source.rows else 1 for weight, source in pairs]))
 
 
 def _by_name(sources: Sequence[AnyPath]) -> dict[str, AnyPath]:

@@ -40,7 +40,9 @@ class StreamingMixedShardDataset(MixedShardDataset):
             ``"0-206,208-498"``, ``"all"`` or ``"none"``. All, if not given.
         pool_size: How many examples are pooled, at most.
         refill_threshold: Below how many the pool is filled again; 75 % of it, if not given.
-        max_memory_gb: What the rank's pools may use, and what a process may have in anonymous memory.
+        max_memory_gb: What a process may have in anonymous memory. The rank's pools have a fixed part of it, because a
+            process needs memory for other things, too: two thirds of what is beyond half a gigabyte, a quarter at
+            least. ``max_bytes`` among the options sets the pools' bytes by themselves.
         enable_augmentation: Whether symmetries of Hex boards are drawn; rows that are none then raise.
         max_examples_unaugmented: How many rows an epoch has at most.
         verbose: Whether to log what is read.
@@ -77,6 +79,7 @@ class StreamingMixedShardDataset(MixedShardDataset):
         if max_memory_gb is not None and max_memory_gb <= 0:
             raise ValueError(f"max_memory_gb must be above 0, or None for no limit, but is {max_memory_gb}")
         most = None if max_memory_gb is None else int(max_memory_gb * _GB)
+        bounds = {"max_bytes": None if most is None else _of_pool(most), "max_process_bytes": most}
         sources = options.pop("sources", None) or chosen_shards(data_dirs, shard_ranges, options.get("reader"))
         if enable_augmentation:
             options.setdefault("augment", hex_symmetries)
@@ -84,12 +87,10 @@ class StreamingMixedShardDataset(MixedShardDataset):
             sources,
             pool_rows=pool_size,
             refill_threshold=refill_threshold,
-            max_bytes=most,
-            max_process_bytes=most,
             max_rows=limit(max_examples_unaugmented, "max_examples_unaugmented"),
             verbose=verbose,
             seed=random_seed,
-            **options,
+            **{**bounds, **options},
         )
 
 
@@ -160,3 +161,15 @@ def check_disjoint(a: MixedShardDataset, b: MixedShardDataset) -> None:
                 f"{shard.path} (source {source.name!r}) is in both datasets: it is, or has the size and both ends of, "
                 f"{twin.path}"
             )
+
+
+def _of_pool(most: int) -> int:
+    """What of a process' bytes its pool may have: two thirds of those beyond half a gigabyte, a quarter at least.
+
+    Measured, a process with torch has 0.3 GB before it reads a row, and 0.1 GB and a third of the pool beside it. A fixed
+    part, and not what is left at the moment: the order of rows follows from how many are pooled.
+
+    >>> _of_pool(5 * _GB), _of_pool(_GB // 2)
+    (3000000000, 125000000)
+    """
+    return max((most - _GB // 2) * 2 // 3, most // 4)
