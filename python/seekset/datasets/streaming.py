@@ -166,8 +166,8 @@ def check_disjoint(a: MixedShardDataset, b: MixedShardDataset) -> None:
 def _of_pool(most: int) -> int:
     """What of a process' bytes its pool may have: two thirds of those beyond half a gigabyte, a quarter at least.
 
-    Measured, a process with torch has 0.3 GB before it reads a row, and 0.1 GB and a third of the pool beside it. A fixed
-    part, and not what is left at the moment: the order of rows follows from how many are pooled.
+    Measured, a process with torch has 0.3 GB before it reads a row, and 0.1 GB and a third of the pool beside it. A
+    fixed part, and not what is left at the moment: the order of rows follows from how many are pooled.
 
     >>> _of_pool(5 * _GB), _of_pool(_GB // 2)
     (3000000000, 125000000)
