@@ -92,7 +92,9 @@ impl Arena {
             match self.store(row) {
                 Ok(row) => stored.push(row),
                 Err(error) => {
-                    stored.into_iter().for_each(|row| self.free(row));
+                    for row in stored {
+                        self.free(row);
+                    }
                     return Err(error);
                 }
             }

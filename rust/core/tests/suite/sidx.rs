@@ -171,7 +171,9 @@ fn an_index_without_a_checksum_of_its_metadata_is_opened() {
     let mut bytes = Sound::sample().bytes.clone();
     let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"seekset.check")).collect();
     assert!(!places.is_empty());
-    places.iter().for_each(|at| bytes[at + 8] = b'C');
+    for at in places {
+        bytes[at + 8] = b'C';
+    }
     assert_eq!(open(&bytes).expect("an index").len(), 5);
 }
 
