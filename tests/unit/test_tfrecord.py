@@ -88,7 +88,7 @@ def test_an_empty_file_has_no_rows(write):
     tf = seekset.TFRecordFile(write(b"", "x.tfrecord"))
     assert (len(tf), list(tf), tf[:], tf.get_many([])) == (0, [], [], [])
     assert not tf
-    with pytest.raises(IndexError, match="there are 0 rows"):
+    with pytest.raises(IndexError, match="there are no rows"):
         tf[0]
 
 

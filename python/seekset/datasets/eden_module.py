@@ -152,7 +152,8 @@ class ShardedEdenDataModule(LightningDataModule):
         if self._loaded is None:
             return
         state, self._loaded = self._loaded, None
-        data, sampler = state.get("data"), self._samplers["train"]
+        data: Any = state.get("data")  # what is no state at all is refused by the dataset
+        sampler = self._samplers["train"]
         # Everything is looked at before anything is changed: a state that is refused was never loaded.
         if isinstance(data, dict) and data.get("seed") != self.seed:
             raise MismatchError(f"state mismatch: seed was {data.get('seed')} and is {self.seed} here")
