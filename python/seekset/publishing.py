@@ -55,7 +55,11 @@ def published(target: Path) -> Iterator[Path]:
 def _tell_of(target: Path, part: Path, error: BaseException) -> None:
     """Let an error name the file that was wanted: of the one beside it, nobody else knows."""
     error.args = tuple(arg.replace(str(part), str(target)) if isinstance(arg, str) else arg for arg in error.args)
-    if isinstance(error, OSError) and error.filename is not None and os.fspath(error.filename) == str(part):
+    if not isinstance(error, OSError):
+        return
+    if isinstance(error.strerror, str):
+        error.strerror = error.strerror.replace(str(part), str(target))
+    if error.filename is not None and os.fspath(error.filename) == str(part):
         error.filename, error.filename2 = str(target), None
 
 

@@ -187,6 +187,12 @@ def test_an_index_that_pyarrow_wrote_again_as_it_was_is_used(write):
     assert sequences(path, rebuild=False) == ["MKVLAAG", "MK"]
 
 
+def test_an_index_from_before_metadata_had_a_checksum_is_used(write):
+    path = indexed(write(OLD))
+    rewrite(f"{path}.sidx", check=None)
+    assert sequences(path, rebuild=False) == ["MKVLAAG", "MK"]
+
+
 @pytest.mark.parametrize(
     "metadata, why",
     [
@@ -196,10 +202,13 @@ def test_an_index_that_pyarrow_wrote_again_as_it_was_is_used(write):
         ({"version": None}, "lack seekset.version"),
         ({"kind": b"tfrecord"}, "kind 'fasta', found 'tfrecord'"),
         ({"kind": None}, "lack seekset.kind"),
-        ({"file_size": b"7"}, "size"),
-        ({"file_mtime_ns": b"7"}, "modification time"),
-        ({"file_sample": b"7"}, "contents differ"),
-        ({"file_sample": None}, "lack seekset.file_sample"),
+        ({"check": None, "file_size": b"7"}, "size"),
+        ({"check": None, "file_mtime_ns": b"7"}, "modification time"),
+        ({"check": None, "file_sample": b"7"}, "contents differ"),
+        ({"check": None, "file_sample": None}, "lack seekset.file_sample"),
+        ({"repeated_ids": b"1"}, "its metadata are damaged"),
+        ({"first_repeat": None}, "its metadata are damaged"),
+        ({"check": b"7"}, "its metadata are damaged"),
     ],
 )
 def test_an_index_of_another_version_or_kind_is_not_used(write, metadata, why):

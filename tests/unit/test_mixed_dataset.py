@@ -905,7 +905,7 @@ def test_what_a_pool_may_have_is_a_fixed_part_of_the_memory(sources, tmp_path):
 
 
 def test_memory_stays_the_same_over_many_epochs(tmp_path, run):
-    """What a process has beyond mapped files, after each of 20 epochs, of which each fills and empties a pool."""
+    """What a process has beyond mapped files, after each of 30 epochs, of which each fills and empties a pool."""
     rng = np.random.default_rng(0)
     for shard in range(8):
         np.savez(tmp_path / f"{shard}.npz", x=rng.random((500, 200)).astype("f4"))
@@ -914,7 +914,7 @@ def test_memory_stays_the_same_over_many_epochs(tmp_path, run):
         from seekset.datasets.delivery import anonymous_memory
 
         data, used = MixedShardDataset(["."], batch_size=50, pool_rows=1500, decoders=2), []
-        for epoch in range(20):
+        for epoch in range(30):
             data.set_epoch(epoch)
             assert sum(len(batch["x"]) for batch in data) == 4000
             data.ledger.check()
@@ -922,9 +922,9 @@ def test_memory_stays_the_same_over_many_epochs(tmp_path, run):
         print(*used)
     """)
     used = list(map(int, found.split()))
-    # An epoch has 3.2 MB of rows, so that even a tenth that stayed each time would show.
-    assert len(used) == 20
-    assert max(used[10:]) - max(used[:10]) < 2_000_000
+    # An epoch has 3.2 MB of rows, so that even a tenth that stayed each time would show; allocators take steps of 2.
+    assert len(used) == 30
+    assert np.median(used[20:]) - np.median(used[10:20]) < 3_000_000
 
 
 def test_a_shard_that_was_replaced_since_it_was_counted_is_found(sources):
