@@ -371,5 +371,5 @@ def test_arguments_that_are_none_are_refused(shards):
         TFRecordDataset(shards, on_error="ignore")
     with pytest.raises(FileNotFoundError):
         TFRecordDataset(shards.parent / "nothing-*")
-    with pytest.raises(ValueError, match="seed must be from 0"):
+    with pytest.raises(ValueError, match="seed must be at least 0"):
         TFRecordDataset(shards, seed=-1)
