@@ -10,6 +10,8 @@ from functools import partial
 from itertools import chain, pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -138,8 +140,7 @@ def test_global_mixing_says_what_a_reader_of_ones_own_lacks(tmp_path, reader):
 
 
 def test_global_mixing_says_which_formats_read_rows_singly(tmp_path):
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pytest.importorskip("pyarrow").table({"x": [1, 2]}), tmp_path / "a.parquet", compression="none")
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet", compression="none")
     with pytest.raises(MismatchError, match=r"a\.parquet: .*, or store its rows as \.npz that is not compressed, or"):
         mixed([tmp_path / "a.parquet"], mixing="global")
     np.savez_compressed(tmp_path / "a.npz", x=np.arange(3))

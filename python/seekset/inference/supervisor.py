@@ -266,6 +266,8 @@ class Supervisor:
     def _doubt(self, rank: int) -> None:
         """Count against a worker that another could do what it had failed with; who fails so again and again goes."""
         worker = self._workers[rank]
+        if worker.barred:
+            return  # It is on its way out for just that, whatever else others show meanwhile.
         worker.disproved += 1
         if worker.disproved <= self._policy.most_deaths or worker.ending:
             return
