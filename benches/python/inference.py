@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import data
-from contest import Answers, Contest, Contestant, Row, Task, apart, digest, hold
+from contest import REPEATS, Answers, Contest, Contestant, Row, Task, Times, apart, digest, hold
 
 # An encoder of 1 round hashes about a million residues a second. What workers bring shows in runs of a minute and more:
 # a run's check, start and aggregation take about a second, whatever there is to be computed.
@@ -25,6 +26,7 @@ def contests(size: data.Size) -> dict[str, Callable[[], list[Row]]]:
     """All of them by name, to be held when they are called."""
     return {
         "embed": partial(_hold_embed, size),
+        "embed-cost": partial(_hold_cost, size),
         "aggregate": partial(_hold_aggregate, size),
     }
 
@@ -34,7 +36,7 @@ def contests(size: data.Size) -> dict[str, Callable[[], list[Row]]]:
 
 def _hold_embed(size: data.Size) -> list[Row]:
     sample = apart(_sample, size)
-    title = f"Embed {data.spaced(_count(size))} proteins with an encoder that keeps one core busy"
+    title = _title(size)
     run = partial(_enter_run, size.folder, sample)
     return hold(
         Contest(
@@ -53,6 +55,36 @@ def _hold_embed(size: data.Size) -> list[Row]:
             ],
         )
     )
+
+
+def _hold_cost(size: data.Size) -> list[Row]:
+    """What a run takes beside the encoder: both are timed in one run, so that neither has the better minute."""
+    title = f"{_title(size)}, 1 worker: all of the run"
+    measured = apart(_timed_runs, size.folder, apart(_sample, size))
+    own, encoder = (Times(list(seconds)) for seconds in zip(*measured, strict=True))
+    return [Row(title, "the calls of the encoder in it", encoder, own, goal=0.98)]
+
+
+def _timed_runs(folder: Path, sample: Path) -> list[tuple[float, float]]:
+    """Seconds of runs, the first of which warms up and is left out, and those that their encoders took."""
+    from seekset.inference import run_multi_gpu_inference
+
+    out, clock = folder / f"embed-{os.getpid()}", folder / f"clock-{os.getpid()}"
+    config = {"model": "busy_encoder:Timed", "model_args": {"rounds": _ROUNDS, "clock": str(clock)}, "devices": "cpu"}
+    found = []
+    for _ in range(1 + REPEATS):
+        clock.unlink(missing_ok=True)
+        start = time.perf_counter()
+        run_multi_gpu_inference(sample, out, config)
+        # The check of the encoder, which comes first, has called it, too: that is a part of what a run costs.
+        found.append((time.perf_counter() - start, float(clock.read_text())))
+        _clean(out)
+    clock.unlink()
+    return found[1:]
+
+
+def _title(size: data.Size) -> str:
+    return f"Embed {data.spaced(_count(size))} proteins with an encoder that keeps one core busy"
 
 
 def _count(size: data.Size) -> int:

@@ -99,7 +99,7 @@ SUITES = (
     Suite(
         "inference",
         "Runs of an encoder",
-        ("embed", "aggregate"),
+        ("embed", "embed-cost", "aggregate"),
         """
         The encoder of "embed" hashes on one core and holds the GIL now and then. A run includes finding out what the
         encoder wants, starting workers, saving and aggregating, about 0.7 s in all, which weighs in short runs.
