@@ -13,7 +13,6 @@ import pytest
 
 import reference
 import seekset
-from seekset import _core
 
 END_MARK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 
@@ -420,8 +419,3 @@ def test_a_folder_that_cannot_be_written_keeps_the_block_table_in_memory(write, 
     """)
     tmp_path.chmod(0o755)
     assert printed == "['MKVLAAGIVG', 'WY'] 1\n"
-
-
-def test_count_is_that_of_the_plain_file(write, bgzip):
-    counts = [_core.count_fasta(write(data, name), 2) for data, name in [(FILE, "a"), (bgzip.bytes(FILE), "b")]]
-    assert counts == [(5, sum(map(len, RECORDS.values())))] * 2

@@ -484,6 +484,15 @@ def test_a_process_that_cannot_be_started_is_told_where_rows_are_delivered_and_s
     assert sum(len(batch["board"]) for batch in data) == 12
 
 
+@pytest.mark.parametrize("decoders", [1, 2])
+def test_no_row_is_skipped_because_no_more_files_may_be_open(games, decoders):
+    data = mixed(games, pool_rows=3, decoders=decoders, on_error="skip", batch_size=1)
+    with no_file_can_be_opened(), pytest.raises(SeeksetError, match="Too many open files"):
+        list(data)
+    assert sum(len(batch["board"]) for batch in data) == 12
+    assert data.skipped()["rows"] == []
+
+
 class Raises:
     """A transform, or augmentation, that raises for one row until it is mended."""
 

@@ -15,6 +15,7 @@ import torch
 from seekset.errors import FormatError, MemoryLimitError, SeeksetError, StaleIndexError, UnknownIdError
 from seekset.ledger import Ledger
 from seekset.mixing import mixed, mixed_all
+from seekset.shards.readers import is_exhaustion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,8 +85,7 @@ class Delivery:
         """Raise what is wrong with a row, unless it is to be left out."""
         data = self.data
         _, shard = data.mix.shards[fault.shard]
-        changed = isinstance(fault.error, StaleIndexError)
-        if data._skip and not changed and (fault.error is None or isinstance(fault.error, (SeeksetError, OSError))):
+        if data._skip and _is_of_the_data(fault.error):
             return
         reason = fault.reason.removeprefix(f"{shard.path}: ")
         message = f"{self._place(fault.shard, fault.row, position)}: {reason}"
@@ -281,6 +281,13 @@ def like(error: Exception, message: str) -> Exception:
     """An error of the same kind with another message; of what is no error of seekset's, a ``SeeksetError``."""
     plain = isinstance(error, (SeeksetError, FileNotFoundError)) and not isinstance(error, UnknownIdError)
     return type(error)(message) if plain else SeeksetError(message)
+
+
+def _is_of_the_data(error: Exception | None) -> bool:
+    """Whether a row can't be read because of its bytes: not of a file that changed, nor of a system out of files."""
+    if isinstance(error, StaleIndexError) or is_exhaustion(error):
+        return False
+    return error is None or isinstance(error, (SeeksetError, OSError))
 
 
 def _generator(draw: int) -> np.random.Generator:

@@ -110,11 +110,6 @@ impl Fasta {
         py.detach(|| self.inner.refuse_duplicates()).or_raise(py)
     }
 
-    /// Raises `StaleIndexError` if the file is not what it was at open.
-    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
-        self.inner.check_unchanged().or_raise(py)
-    }
-
     /// Reads all of the index and raises `FormatError` where it is damaged.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.inner.read_index(Sidx::verify)).or_raise(py)
@@ -295,12 +290,6 @@ pub fn read_fai(py: Python<'_>, path: PathBuf) -> PyResult<Vec<FaiTuple>> {
     };
     let entries = py.detach(read).or_raise(py)?;
     Ok(entries.into_iter().map(|e| (e.name, e.length, e.offset, e.line_bases, e.line_bytes)).collect())
-}
-
-/// Counts records and letters with a number of threads, keeping nothing: the bare scan.
-#[pyfunction]
-pub fn count_fasta(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<(u64, u64)> {
-    py.detach(|| seekset_core::fasta::count(&path, threads)).or_raise(py)
 }
 
 /// The reverse complement of a text, by the IUPAC codes, in both cases.

@@ -45,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use crate::example::{ExampleSchema, decode_example, decode_examples, infer_features};
     #[pymodule_export]
-    use crate::fasta::{Fasta, count_fasta, faidx, read_fai, reverse_complement, set_threads, threads};
+    use crate::fasta::{Fasta, faidx, read_fai, reverse_complement, set_threads, threads};
     #[pymodule_export]
     use crate::kmers::{kmer_count, kmer_frequencies};
     #[pymodule_export]

@@ -100,11 +100,6 @@ impl TFRecordFile {
         Ok(PyArray1::from_vec(py, found))
     }
 
-    /// Raises `StaleIndexError` if the file is not what it was at open.
-    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
-        self.inner.check_unchanged().or_raise(py)
-    }
-
     /// The payload of a row.
     fn read<'py>(&self, py: Python<'py>, row: u64) -> PyResult<Bound<'py, PyBytes>> {
         if self.inner.entry(row).or_raise(py)?.size > MANY_BYTES || self.inner.compression().is_some() {

@@ -15,7 +15,6 @@ const PAGE: u32 = 65536;
 pub struct SampleWriter {
     file: Beside,
     rows: u64,
-    letters: u64,
 }
 
 impl SampleWriter {
@@ -26,7 +25,7 @@ impl SampleWriter {
         let _inside = enter();
         let schema = "CREATE TABLE sequences (contig_id TEXT PRIMARY KEY, nt_sequence TEXT NOT NULL); BEGIN";
         file.connection().execute_batch(schema).map_err(|e| file.told(e))?;
-        Ok(Self { file, rows: 0, letters: 0 })
+        Ok(Self { file, rows: 0 })
     }
 
     /// Adds a contig. Its id must not be there yet; its letters are stored as they are.
@@ -60,14 +59,7 @@ impl SampleWriter {
             Err(error) => return Err(told(error, path)),
         }
         self.rows += 1;
-        self.letters += letters.len() as u64;
         Ok(())
-    }
-
-    /// How many contigs there are so far, and letters.
-    #[must_use]
-    pub fn written(&self) -> (u64, u64) {
-        (self.rows, self.letters)
     }
 
     /// Gives the database its name.

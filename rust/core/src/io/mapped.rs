@@ -1,129 +1,17 @@
 //! A file in memory, mapped once per process whatever the number of readers.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
-use std::io;
+use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
 use memmap2::Mmap;
 
-use super::fingerprint::mtime_ns;
+use super::guarded::{Guarded, Seen};
 use super::prefetch::prefetch;
 use super::source::{Scratch, Source, checked};
-use crate::error::{Error, Result};
-
-/// What `fstat` must keep saying about a file while it is mapped.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    size: u64,
-    mtime_ns: i128,
-    links: u64,
-}
-
-impl Seen {
-    fn of(metadata: &Metadata) -> Self {
-        Self { size: metadata.len(), mtime_ns: mtime_ns(metadata), links: metadata.nlink() }
-    }
-}
-
-/// An open file and what it looked like then: tells whether it has been changed or replaced since.
-#[derive(Debug)]
-pub struct Guarded {
-    path: PathBuf,
-    file: File,
-    seen: Seen,
-}
-
-impl Guarded {
-    /// Opens a regular file for reading.
-    pub fn open(path: &Path) -> Result<Self> {
-        // Looked at before it is opened: opening a pipe waits for somebody to write to it.
-        let kind = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
-        if kind.is_dir() {
-            return Err(Error::io(path, io::Error::from_raw_os_error(21))); // EISDIR, as read(2) would say
-        }
-        if !kind.is_file() {
-            let message = "not a regular file: what can't be read twice can't be read at random";
-            return Err(Error::io(path, io::Error::new(io::ErrorKind::InvalidInput, message)));
-        }
-        let file = File::open(path).map_err(|e| Error::io(path, e))?;
-        let metadata = file.metadata().map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_owned(), file, seen: Seen::of(&metadata) })
-    }
-
-    /// The open file.
-    #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Where it was opened.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Reads bytes that lie in the file, as it was when it was opened, without a mapping.
-    pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(out, offset).map_err(|e| {
-            if e.kind() == io::ErrorKind::UnexpectedEof {
-                let end = offset + out.len() as u64;
-                let message = format!("it ends before byte {end}, which it held when it was opened; open it again");
-                Error::stale(message).in_file(&self.path)
-            } else {
-                Error::io(&self.path, e)
-            }
-        })
-    }
-
-    /// Its size when it was opened.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.seen.size
-    }
-
-    /// Its modification time when it was opened, in nanoseconds since 1970.
-    #[must_use]
-    pub fn mtime_ns(&self) -> i128 {
-        self.seen.mtime_ns
-    }
-
-    /// One `fstat`: an error if size or time changed, or if the file was unlinked or replaced by another.
-    pub fn check_unchanged(&self) -> Result<()> {
-        let now = self.look()?;
-        if now.links < self.seen.links {
-            return Err(self.stale("it was deleted or replaced after it was opened"));
-        }
-        self.compare(now)
-    }
-
-    /// One `fstat`: an error if size or time changed. The file may have lost its name to another.
-    pub fn check_not_overwritten(&self) -> Result<()> {
-        self.compare(self.look()?)
-    }
-
-    fn look(&self) -> Result<Seen> {
-        Ok(Seen::of(&self.file.metadata().map_err(|e| Error::io(&self.path, e))?))
-    }
-
-    fn compare(&self, now: Seen) -> Result<()> {
-        if now.size != self.seen.size {
-            let (then, now) = (self.seen.size, now.size);
-            Err(self.stale(&format!("its size was {then} bytes when it was opened and is {now} now")))
-        } else if now.mtime_ns != self.seen.mtime_ns {
-            Err(self.stale("it was written to after it was opened"))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn stale(&self, what: &str) -> Error {
-        Error::stale(format!("{what}; open it again")).in_file(&self.path)
-    }
-}
+use crate::error::Result;
 
 /// A memory-mapped file.
 #[derive(Debug)]
@@ -132,17 +20,14 @@ pub struct Mapped {
     map: Option<Mmap>,
 }
 
-type Key = (u64, u64, u64, i128, u64);
-
-/// Mappings that are alive in this process, by device, inode, size, time and number of names.
-static REGISTRY: Mutex<BTreeMap<Key, Weak<Mapped>>> = Mutex::new(BTreeMap::new());
+/// Mappings that are alive in this process, by what their files looked like.
+static REGISTRY: Mutex<BTreeMap<Seen, Weak<Mapped>>> = Mutex::new(BTreeMap::new());
 
 impl Mapped {
     /// Maps a file, or hands out the mapping this process has of it already.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
         let guarded = Guarded::open(path)?;
-        let metadata = guarded.file.metadata().map_err(|e| Error::io(path, e))?;
-        let key = (metadata.dev(), metadata.ino(), metadata.len(), mtime_ns(&metadata), metadata.nlink());
+        let key = guarded.seen();
         // A lock that is taken while another thread forks stays taken in the child for ever. So never wait for it:
         // a second mapping costs a little address space, a wait could cost the process.
         let Ok(mut known) = REGISTRY.try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
@@ -157,12 +42,11 @@ impl Mapped {
 
     /// Maps a file that has no name; `folder` stands for it in messages.
     pub(crate) fn unnamed(file: File, folder: &Path) -> Result<Arc<Self>> {
-        let seen = Seen::of(&file.metadata().map_err(|e| Error::io(folder, e))?);
-        Self::map(Guarded { path: folder.to_owned(), file, seen }).map(Arc::new)
+        Self::map(Guarded::unnamed(file, folder)?).map(Arc::new)
     }
 
     fn map(guarded: Guarded) -> Result<Self> {
-        if guarded.seen.size == 0 {
+        if guarded.size() == 0 {
             return Ok(Self { guarded, map: None });
         }
         // SAFETY: the mapping is read-only and lives as long as `self`. Another process may still write to or truncate
@@ -170,7 +54,7 @@ impl Mapped {
         // `check_unchanged` runs before each batch so that a truncated file is an error rather than a bus error. The
         // window between that check and the read remains and is documented (docs/design.md). `io="pread"` closes it for
         // the data, which is not mapped then; indexes are in any case.
-        let map = unsafe { Mmap::map(&guarded.file) }.map_err(|e| Error::io(&guarded.path, e))?;
+        let map = guarded.with_file(|file| unsafe { Mmap::map(file) })?;
         Ok(Self { guarded, map: Some(map) })
     }
 
@@ -226,6 +110,8 @@ impl Source for Mapped {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -268,24 +154,6 @@ mod tests {
         assert!(
             mapped.bytes(0..0, &mut Scratch::default()).is_ok() && mapped.bytes(0..1, &mut Scratch::default()).is_err()
         );
-    }
-
-    #[test]
-    fn changes_are_told_apart() {
-        type Change = fn(&Path) -> std::io::Result<()>;
-        let changes: [(&str, Change); 3] = [
-            ("its size was 4 bytes when it was opened and is 2 now", |path| std::fs::write(path, b"AC")),
-            ("written to after", |path| File::options().write(true).open(path)?.set_modified(std::time::UNIX_EPOCH)),
-            ("deleted or replaced after", |path| std::fs::remove_file(path)),
-        ];
-        for (word, change) in changes {
-            let (_folder, path) = file(b"ACGT");
-            let guarded = Guarded::open(&path).unwrap();
-            guarded.check_unchanged().unwrap();
-            change(&path).unwrap();
-            let message = guarded.check_unchanged().unwrap_err().to_string();
-            assert!(message.contains(word) && message.contains(&*path.to_string_lossy()), "{message}");
-        }
     }
 
     /// A file may lose one of several names; opened again after that, it is whole.

@@ -6,6 +6,7 @@
 pub mod bgzf;
 pub mod deflate;
 pub mod fingerprint;
+pub mod guarded;
 pub mod gzi;
 pub(crate) mod lanes;
 pub mod mapped;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::bgzf::{self, Bgzf, GZIP_MAGIC};
 use super::fingerprint::Fingerprint;
+use super::guarded::Guarded;
 use super::gzi::Gzi;
-use super::mapped::{Guarded, Mapped};
+use super::mapped::Mapped;
 use super::pread::Pread;
 use super::source::{Scratch, Source};
 use super::store::Store;
@@ -112,11 +113,10 @@ pub fn open_watched(path: &Path, access: Access, table: Table, watch: &dyn Watch
 }
 
 fn look(guarded: &Guarded) -> Result<(Fingerprint, [u8; 6])> {
-    let fail = |e| Error::io(guarded.path(), e);
     let mut start = [0; 6];
     // A shorter file leaves zeros, which are nobody's magic.
-    guarded.file().read_at(&mut start, 0).map_err(fail)?;
-    Ok((Fingerprint::of(guarded.file()).map_err(fail)?, start))
+    guarded.with_file(|file| file.read_at(&mut start, 0))?;
+    Ok((guarded.with_file(Fingerprint::of)?, start))
 }
 
 /// Formats that people have and that can't be read at random.

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::mapped::Guarded;
+use super::guarded::Guarded;
 use super::source::{Scratch, Source, checked};
 use crate::error::Result;
 

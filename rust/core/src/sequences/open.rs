@@ -34,7 +34,7 @@ impl SequenceIndex {
             let message = "expected a sequence index, which is an Arrow file or a JSON object, found something else";
             return Err(Error::format(0, message).in_file(path));
         }
-        let now = Fingerprint::of(mapped.guarded().file()).map_err(|e| Error::io(path, e))?;
+        let now = mapped.guarded().with_file(Fingerprint::of)?;
         let twin = beside(path, ".sidx");
         match find_twin(&twin, &now) {
             Ok(index) => Ok(Self::new(Some(path), index, Origin::Found, Vec::new())),

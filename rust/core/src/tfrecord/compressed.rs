@@ -8,7 +8,8 @@ use super::{OpenOptions, Rows};
 use crate::error::{Error, Result};
 use crate::index::idx;
 use crate::io::deflate::{Deflate, Inflating, Kind, detect};
-use crate::io::mapped::{Guarded, Mapped};
+use crate::io::guarded::Guarded;
+use crate::io::mapped::Mapped;
 use crate::io::open::beside;
 use crate::io::whole::{WholeFile, folder};
 use crate::io::zidx::{Builder, SPACING, Starts, Zidx};
@@ -64,7 +65,7 @@ pub(super) fn open(
     options: &OpenOptions,
     watch: &dyn Watch,
 ) -> Result<Compressed> {
-    let fingerprint = Fingerprint::of(Guarded::open(path)?.file()).map_err(|e| Error::io(path, e))?;
+    let fingerprint = Guarded::open(path)?.with_file(Fingerprint::of)?;
     // The file that was opened before has not been replaced since, so the fingerprint is its own.
     raw.check_unchanged()?;
     let made = Made { path, raw: &**raw, kind, fingerprint, verify: options.verify };
