@@ -29,11 +29,16 @@ $(VENV)/.venv:
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	@touch $@
 
-$(VENV)/.tools: $(VENV)/.venv pyproject.toml
-	$(BIN)/pip install --quiet 'maturin>=1.9,<2' 'click>=8.1' 'numpy>=1.26' 'rich>=13' --group test --group lint
+# What the demo needs, and what builds the extension: the rest, such as TensorFlow and Ray, waits until tests want it.
+$(VENV)/.run: $(VENV)/.venv pyproject.toml
+	$(BIN)/pip install --quiet 'maturin>=1.9,<2' 'click>=8.1' 'numpy>=1.26' 'rich>=13' --group demo
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.tools $(RUST_FILES)
+$(VENV)/.tools: $(VENV)/.run
+	$(BIN)/pip install --quiet --group test --group lint
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.run $(RUST_FILES)
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 
@@ -44,11 +49,11 @@ $(VENV)/.bgzip: $(VENV)/.venv
 	  || { echo "The tests compare with bgzip, which is not installed and could not be: install Debian's package tabix" >&2; exit 1; }
 	@touch $@
 
-setup: $(VENV)/.built ## Make .venv and build the extension into it
+setup: $(VENV)/.built $(VENV)/.tools ## Make .venv with everything, and build the extension into it
 
 # --- the two commands -----------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.built ## See the main job end to end, on generated data
+demo: $(VENV)/.built ## See the main jobs end to end, on generated data
 	$(BIN)/seekset demo
 
 test: test-rust test-python ## Run all tests
@@ -56,12 +61,12 @@ test: test-rust test-python ## Run all tests
 test-rust: ## Run the Rust tests and doctests
 	cargo test --workspace --locked --quiet
 
-test-python: $(VENV)/.built $(VENV)/.bgzip ## Run the Python tests, doctests and documented examples
+test-python: $(VENV)/.built $(VENV)/.tools $(VENV)/.bgzip ## Run the Python tests, doctests and documented examples
 	$(BIN)/pytest -q -n $(JOBS)
 
 # --- quality --------------------------------------------------------------------------------------------------------
 
-lint: $(VENV)/.built ## Check formatting, lints, types and stubs
+lint: $(VENV)/.built $(VENV)/.tools ## Check formatting, lints, types and stubs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --package seekset-core --no-deps --quiet
@@ -83,7 +88,7 @@ fuzz: ## Fuzz every parser for FUZZ_SECONDS each (with cargo-fuzz)
 	    -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; \
 	done
 
-soak: $(VENV)/.built ## Kill and resume runs of `seekset embed` at random moments, ROUNDS times
+soak: $(VENV)/.built $(VENV)/.tools ## Kill and resume runs of `seekset embed` at random moments, ROUNDS times
 	SEEKSET_ROUNDS=$(ROUNDS) $(BIN)/pytest -q -n $(JOBS) tests/distributed/test_kill_and_resume.py
 
 # --- measurements ---------------------------------------------------------------------------------------------------
@@ -96,7 +101,7 @@ $(BENCH_VENV)/.tools: benches/python/requirements.txt
 	$(BENCH_VENV)/bin/pip install --quiet --no-deps 'bionemo-noodles>=0.1' 'mosaicml-streaming>=0.13'
 	@touch $@
 
-$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.tools $(RUST_FILES) $(shell find python -name '*.py')
+$(BENCH_VENV)/.built: $(BENCH_VENV)/.tools $(VENV)/.run $(RUST_FILES) $(shell find python -name '*.py')
 	@# A wheel, because an editable install would share its extension with .venv.
 	rm -rf $(BENCH_VENV)/wheel
 	$(BIN)/maturin build --release --quiet --out $(BENCH_VENV)/wheel
@@ -128,17 +133,17 @@ bench-micro: ## Time the stages of the core by themselves, with criterion (ARGS=
 
 # --- the rest -------------------------------------------------------------------------------------------------------
 
-docs: $(VENV)/.built ## Build the documentation (site/) and the Rust docs (target/doc)
+docs: $(VENV)/.built $(VENV)/.tools ## Build the documentation (site/) and the Rust docs (target/doc)
 	$(BIN)/pip install --quiet --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --package seekset-core --no-deps --quiet
 
-wheel: $(VENV)/.tools ## Build the abi3 wheel into target/wheels
+wheel: $(VENV)/.run ## Build the abi3 wheel into target/wheels
 	$(BIN)/maturin build --release
 
 # --- releases -------------------------------------------------------------------------------------------------------
 
-$(VENV)/.release: $(VENV)/.built
+$(VENV)/.release: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/pip install --quiet --group release
 	@touch $@
 

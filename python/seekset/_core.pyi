@@ -38,6 +38,7 @@ __all__ = [
     "encode_sequence_example",
     "ensure_tfrecord_index",
     "faidx",
+    "file_digest",
     "flip_coins",
     "hold_sqlite",
     "index_tfrecord_stream",
@@ -550,6 +551,7 @@ def faidx(
     like_samtools: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[Path, int, str | None]: ...
+def file_digest(path: _Path, *, progress: Callable[[int, int], object] | None = None) -> str: ...
 def flip_coins(seed: int, epoch: int, windows: _Integers) -> NDArray[np.bool_]: ...
 def hold_sqlite() -> None: ...
 def index_tfrecord_stream(

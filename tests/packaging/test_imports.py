@@ -90,6 +90,14 @@ def test_a_missing_package_is_an_error_that_names_the_extra(run, names, package,
     assert names() == ["program.py"]  # nothing was begun
 
 
+def test_a_picture_is_refused_before_anything_is_done_where_matplotlib_is_missing(run, names, write):
+    write(b">a\nACGT\n", "p.fa")
+    command = "from seekset.cli import cli; cli(['stats', 'p.fa', '--plot', 'x.png'], standalone_mode=False)"
+    printed = run(f"{WITHOUT}\n{ATTEMPT}", "matplotlib", command)
+    assert printed == "--plot needs matplotlib: pip install 'seekset[plot]'\n"
+    assert names() == ["p.fa", "program.py"]
+
+
 def test_that_error_is_both_an_import_error_and_one_of_ours():
     assert issubclass(seekset.MissingExtraError, seekset.SeeksetError)
     assert issubclass(seekset.MissingExtraError, ModuleNotFoundError)

@@ -44,8 +44,9 @@ def test_every_step_is_run(toured):
 
 def test_a_worker_is_killed_and_nothing_is_lost(toured):
     printed, _ = toured
-    assert "killed worker 0" in printed
-    assert "worker_died: rank 0, how was ended by SIGKILL" in printed
+    # Either worker may be the first to start.
+    killed = re.search(r"killed worker ([01])", printed)[1]
+    assert f"worker_died: rank {killed}, how was ended by SIGKILL" in printed
     assert "(8000, 400) float32, every sequence once" in printed
     assert "ended (complete): 8000 of 8000 sequences" in printed
 

@@ -11,7 +11,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import seekset.datasets.indexed
 from seekset import get_worker_indices
 from seekset.datasets import IndexBasedDataset
-from seekset.errors import MismatchError, StaleIndexError
+from seekset.errors import MismatchError, SeeksetWarning, StaleIndexError
 from seekset.sequences import SequenceIndex
 from sequences import sequences_of, write_fasta
 
@@ -41,6 +41,16 @@ def test_items_come_in_the_order_of_the_indices(index, max_length):
     ds = IndexBasedDataset(index, ROWS, max_length=max_length)
     assert len(ds) == len(ROWS)
     assert list(ds) == expected(index, ROWS, max_length) == list(ds)
+
+
+def test_sequences_that_are_cut_without_being_asked_for_are_told(tmp_path):
+    index = SequenceIndex.create([write_fasta(tmp_path / "a.fa", [1025, 1024, 2000, 7], seed=3)], tmp_path / "all.sidx")
+    said = "2 of 3 sequences are longer than max_length, which is 1024 unless given, and are cut; max_length=None keeps"
+    with pytest.warns(SeeksetWarning, match=said) as warned:
+        found = [len(item["sequence"]) for item in IndexBasedDataset(index, [0, 1, 3])]
+    assert (found, warned[0].filename) == ([1024, 1024, 7], __file__)
+    assert [len(item["sequence"]) for item in IndexBasedDataset(index, [0, 1, 3], max_length=None)] == [2000, 1025, 7]
+    assert [len(item["sequence"]) for item in IndexBasedDataset(index, [0], max_length=9)] == [9]
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])

@@ -30,8 +30,6 @@ def drawing(out: str) -> Iterator[None]:
     """Say of a picture that can't be drawn what is wrong in the words of its option."""
     try:
         yield
-    except ImportError:
-        raise click.UsageError("--plot needs matplotlib: pip install 'seekset[plot]'") from None
     except SeeksetError:
         raise
     except ValueError as error:
@@ -39,11 +37,13 @@ def drawing(out: str) -> Iterator[None]:
 
 
 def _check_plot(context: click.Context, _: click.Parameter, out: str | None) -> str | None:
+    from seekset.extras import require
     from seekset.pictures import check_picture
 
     if out is not None and not context.resilient_parsing:
         with drawing(out):
             check_picture(out)
+        require("--plot", "matplotlib", "plot")
     return out
 
 

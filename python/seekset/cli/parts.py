@@ -36,6 +36,7 @@ _DALI = tuple(f"nvidia-dali-cuda{number}" for number in (130, 120, 110))
 
 PARTS = (
     Part("torch", ("torch",), "torch", "datasets, models"),
+    Part("torchdata", ("torchdata",), "torch", "StatefulDataLoader"),
     Part("pyarrow", ("pyarrow",), "parquet", "Parquet shards, tables of contigs"),
     Part("h5py", ("h5py",), "inference", "embeddings.h5"),
     Part("safetensors", ("safetensors",), "inference", "models of Hugging Face"),

@@ -33,7 +33,7 @@ def command() -> None:
     "-o", "--output", type=PATH, help="Where the plain file goes; FILE without its .gz or .zlib unless given."
 )
 @click.option("--index", is_flag=True, help="Write the index for DALI as well, beside the plain file.")
-@click.option("-f", "--force", is_flag=True, help="Replace files that are there already.")
+@click.option("-f", "--replace", "--force", "force", is_flag=True, help="Replace files that are there already.")
 @common_options()
 def decompress(file: str, output: str | None, index: bool, force: bool, as_json: bool, quiet: bool) -> None:
     """Make a plain TFRecord file, as DALI needs it, of FILE, which is compressed with gzip or zlib.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -11,6 +12,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from seekset.datasets.stream import Stream
+from seekset.errors import SeeksetWarning
 from seekset.limits import limit
 from seekset.rows import row_number, row_numbers
 from seekset.sequences import SequenceIndex
@@ -26,6 +28,9 @@ __all__ = ["IndexBasedDataset"]
 # Read in one call: enough for reads of one file to be sorted, and little enough for the first item to come at once.
 _ROWS_AT_ONCE = 256
 _LETTERS_AT_ONCE = 16 << 20
+
+# The most letters of a sequence unless somebody says otherwise.
+_USUAL = 1024
 
 
 class IndexedSequences(Dataset[dict[str, str]]):
@@ -92,6 +97,17 @@ def _as_range(rows: NDArray[np.int64]) -> range | NDArray[np.int64]:
     return rows
 
 
+def _tell_of_cuts(index: SequenceIndex, rows: NDArray[np.int64]) -> None:
+    """Warn of sequences that are cut where nobody may have asked for it."""
+    cut = int(np.count_nonzero(index.lengths[rows] > _USUAL))
+    if cut:
+        message = (
+            f"{cut} of {len(rows)} sequences are longer than max_length, which is {_USUAL} unless given, and are cut; "
+            "max_length=None keeps all letters"
+        )
+        warnings.warn(message, SeeksetWarning, stacklevel=3)
+
+
 class IndexBasedDataset(Stream[dict[str, str]]):
     """Sequences of an index, in exactly the order of ``indices``, as dicts of ``id``, ``sequence`` and ``file``.
 
@@ -114,12 +130,14 @@ class IndexBasedDataset(Stream[dict[str, str]]):
         self,
         index: str | os.PathLike[str] | SequenceIndex,
         indices: Iterable[SupportsIndex] | ArrayLike,
-        max_length: int | None = 1024,
+        max_length: int | None = _USUAL,
     ) -> None:
         max_length = limit(max_length, "max_length")
         opened = index if isinstance(index, SequenceIndex) else SequenceIndex.load(index)
         opened.check_files()
         rows = row_numbers(indices, len(opened))
+        if max_length == _USUAL:
+            _tell_of_cuts(opened, rows)
         # The rows are a rank's share already: only its workers share them out.
         super().__init__(IndexedSequences(opened, rows, max_length), world=World(), at_once=_ROWS_AT_ONCE)
 

@@ -67,10 +67,10 @@ def _killed(run: subprocess.Popen[str], events: Path) -> str:
     while run.poll() is None:
         told = list(read_events(events))
         if any(event["event"] == "chunk_finished" for event in told):
-            pid = next(event["pid"] for event in told if event["event"] == "worker_started")
+            first = next(event for event in told if event["event"] == "worker_started")
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            return f"killed worker 0, process {pid}"
+                os.kill(first["pid"], signal.SIGKILL)
+            return f"killed worker {first['rank']}, process {first['pid']}"
         time.sleep(0.01)
     return "it was over before a worker could be killed"
 

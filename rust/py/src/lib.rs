@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod batch;
 mod bytes;
+mod digest;
 mod eden;
 mod encoding;
 mod errors;
@@ -35,6 +36,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _core {
     #[pymodule_export]
     use crate::batch::{are_token_positions, narrowed, token_positions, widened};
+    #[pymodule_export]
+    use crate::digest::file_digest;
     #[pymodule_export]
     use crate::eden::{
         EdenSequences, EdenWindows, EdenWindowsWriter, SampleWriter, count_windows, hold_sqlite, release_sqlite,

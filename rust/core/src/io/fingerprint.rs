@@ -4,14 +4,20 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::guarded::Guarded;
 use crate::error::{Error, Result};
+use crate::watch::{Beat, Watch};
 
 const SAMPLES: u64 = 16;
 const SAMPLE_BYTES: u64 = 4096;
+
+/// Bytes read at a time for a digest of all.
+const PIECE: u64 = 1 << 20;
 
 /// Size, time of change and a hash of sampled blocks of a file's contents.
 ///
@@ -50,9 +56,11 @@ impl Fingerprint {
 }
 
 /// What a file looked like when it was first read. It is looked at by name: one that was replaced is noticed, too.
+///
+/// Nothing here waits for another thread, which a fork could have left behind.
 #[derive(Debug, Default)]
 pub(crate) struct FirstLook {
-    seen: OnceLock<Fingerprint>,
+    seen: ArcSwapOption<Fingerprint>,
 }
 
 impl FirstLook {
@@ -60,8 +68,8 @@ impl FirstLook {
     pub fn check(&self, path: &Path) -> Result<()> {
         let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         let now = Fingerprint { size: metadata.len(), mtime_ns: mtime_ns(&metadata), sample: 0 };
-        let Some(then) = self.seen.get() else {
-            let _ = self.seen.set(now);
+        let Some(then) = self.seen.load_full() else {
+            self.seen.store(Some(Arc::new(now)));
             return Ok(());
         };
         then.difference(&now).map_or(Ok(()), |difference| {
@@ -69,6 +77,33 @@ impl FirstLook {
             Err(Error::Stale { path: Some(path.to_owned()), message })
         })
     }
+}
+
+/// A checksum over all bytes of a file (xxh3 of 128 bits), which takes a pass over it: whether two files are the same.
+///
+/// ```
+/// use seekset_core::io::fingerprint::digest;
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("x");
+/// # std::fs::write(&path, b"ACGT")?;
+/// let one = digest(&path, &seekset_core::watch::Unwatched)?;
+/// # std::fs::write(&path, b"ACGA")?;
+/// assert_ne!(digest(&path, &seekset_core::watch::Unwatched)?, one);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn digest(path: &Path, watch: &dyn Watch) -> Result<u128> {
+    let guarded = Guarded::open(path)?;
+    let (mut beat, mut hash) = (Beat::new(watch, guarded.size()), Xxh3::new());
+    let mut piece = vec![0_u8; PIECE.min(guarded.size()) as usize];
+    for at in (0..guarded.size()).step_by(PIECE as usize) {
+        let len = (guarded.size() - at).min(PIECE);
+        let piece = &mut piece[..len as usize];
+        guarded.read_at(at, piece)?;
+        hash.update(piece);
+        beat.tell(at + len)?;
+    }
+    guarded.check_unchanged()?;
+    Ok(hash.digest128())
 }
 
 /// Modification time in nanoseconds since 1970.

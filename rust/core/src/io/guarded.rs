@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -16,6 +17,8 @@ use crate::error::{Error, Result};
 pub(super) struct Seen {
     device: u64,
     inode: u64,
+    /// When the inode was made, where the file system tells: numbers of inodes are given away again.
+    born: Option<SystemTime>,
     size: u64,
     mtime_ns: i128,
     links: u64,
@@ -24,11 +27,12 @@ pub(super) struct Seen {
 impl Seen {
     fn of(metadata: &Metadata) -> Self {
         let (device, inode, links) = (metadata.dev(), metadata.ino(), metadata.nlink());
-        Self { device, inode, size: metadata.len(), mtime_ns: mtime_ns(metadata), links }
+        let (born, size) = (metadata.created().ok(), metadata.len());
+        Self { device, inode, born, size, mtime_ns: mtime_ns(metadata), links }
     }
 
     fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        (self.device, self.inode, self.born) == (other.device, other.inode, other.born)
     }
 }
 
@@ -56,7 +60,8 @@ impl Drop for Counted {
 #[derive(Debug)]
 enum Held {
     Open(Counted),
-    /// By its absolute name, so that a thousand files need no thousand descriptors. It costs a microsecond a look.
+    /// By its name, so that a thousand files need no thousand descriptors. A look costs a microsecond more, and a file
+    /// that was moved is not found again.
     Named(PathBuf),
 }
 
@@ -83,11 +88,8 @@ impl Guarded {
         }
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let seen = Seen::of(&file.metadata().map_err(|e| Error::io(path, e))?);
-        let held = if HELD.load(Ordering::Relaxed) < most_held() {
-            Held::Open(Counted::new(file))
-        } else {
-            Held::Named(std::path::absolute(path).map_err(|e| Error::io(path, e))?)
-        };
+        let name = if HELD.load(Ordering::Relaxed) < most_held() { None } else { name_of(path, &seen) };
+        let held = name.map_or_else(|| Held::Open(Counted::new(file)), Held::Named);
         Ok(Self { path: path.to_owned(), held, seen })
     }
 
@@ -95,6 +97,21 @@ impl Guarded {
     pub(super) fn unnamed(file: File, folder: &Path) -> Result<Self> {
         let seen = Seen::of(&file.metadata().map_err(|e| Error::io(folder, e))?);
         Ok(Self { path: folder.to_owned(), held: Held::Open(Counted::new(file)), seen })
+    }
+
+    /// Whether its descriptor is held.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.held, Held::Open(_))
+    }
+
+    /// Whether whoever opened `other`, which looks the same, can do with this one: by its name, a file is found in one
+    /// place only.
+    pub(super) fn stands_for(&self, other: &Self) -> bool {
+        match (&self.held, &other.held) {
+            (Held::Open(_), _) => true,
+            (Held::Named(name), Held::Named(wanted)) => name == wanted,
+            (Held::Named(_), Held::Open(_)) => false,
+        }
     }
 
     /// What `work` makes of the open file, which is opened again where it was let go of.
@@ -153,7 +170,8 @@ impl Guarded {
         match (&self.held, self.look()) {
             (Held::Open(_), now) => self.compare_content(&now?),
             (Held::Named(_), Ok(now)) if now.is_same_file(&self.seen) => self.compare_content(&now),
-            // What has no name is written to by nobody.
+            // Another file has its name now. It was unlinked, as those are that others are renamed over, so that nobody
+            // can write to it, or else moved by hand: then there is no looking at it.
             (Held::Named(_), Ok(_) | Err(Error::Stale { .. })) => Ok(()),
             (Held::Named(_), Err(error)) => Err(error),
         }
@@ -200,6 +218,13 @@ impl Guarded {
     fn stale(&self, what: &str) -> Error {
         Error::stale(format!("{what}; open it again")).in_file(&self.path)
     }
+}
+
+/// The name without links under which a file is found again, if it is.
+fn name_of(path: &Path, seen: &Seen) -> Option<PathBuf> {
+    let name = std::fs::canonicalize(path).ok()?;
+    let found = Seen::of(&std::fs::metadata(&name).ok()?);
+    found.is_same_file(seen).then_some(name)
 }
 
 /// How many descriptors are held at most: a quarter of those that the process may have now.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use memmap2::Mmap;
@@ -23,6 +24,10 @@ pub struct Mapped {
 /// Mappings that are alive in this process, by what their files looked like.
 static REGISTRY: Mutex<BTreeMap<Seen, Weak<Mapped>>> = Mutex::new(BTreeMap::new());
 
+/// How many entries it may have, those of mappings that are gone among them, before it is cleared of these.
+static CLEARED: AtomicUsize = AtomicUsize::new(FEW);
+const FEW: usize = 64;
+
 impl Mapped {
     /// Maps a file, or hands out the mapping this process has of it already.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
@@ -31,10 +36,14 @@ impl Mapped {
         // A lock that is taken while another thread forks stays taken in the child for ever. So never wait for it:
         // a second mapping costs a little address space, a wait could cost the process.
         let Ok(mut known) = REGISTRY.try_lock() else { return Ok(Arc::new(Self::map(guarded)?)) };
-        if let Some(mapped) = known.get(&key).and_then(Weak::upgrade) {
+        if let Some(mapped) = known.get(&key).and_then(Weak::upgrade).filter(|m| m.guarded.stands_for(&guarded)) {
             return Ok(mapped);
         }
-        known.retain(|_, mapped| mapped.strong_count() > 0);
+        // Now and then: with many files, looking at all of them at each would take longer than opening them.
+        if known.len() >= CLEARED.load(Ordering::Relaxed) {
+            known.retain(|_, mapped| mapped.strong_count() > 0);
+            CLEARED.store((2 * known.len()).max(FEW), Ordering::Relaxed);
+        }
         let mapped = Arc::new(Self::map(guarded)?);
         known.insert(key, Arc::downgrade(&mapped));
         Ok(mapped)
@@ -87,7 +96,12 @@ impl Source for Mapped {
     }
 
     fn peek(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        checked(&(offset..offset.saturating_add(out.len() as u64)), self.len())?;
+        let range = checked(&(offset..offset.saturating_add(out.len() as u64)), self.len())?;
+        if !self.guarded.is_held() {
+            // Opening it again for a few bytes would cost more than a page.
+            out.copy_from_slice(&self.as_bytes()[range]);
+            return Ok(());
+        }
         self.guarded.read_at(offset, out)
     }
 

@@ -53,7 +53,8 @@ impl WholeFile {
     /// The bytes so far as a mapping, before they have their name.
     pub(crate) fn look(&mut self) -> Result<Arc<Mapped>> {
         self.out.flush().map_err(|e| Error::io(&self.path, e))?;
-        Mapped::open(&self.temp)
+        // By its descriptor: the name that it has now is about to go.
+        Mapped::unnamed(self.handle()?, &self.path)
     }
 
     /// What the file looks like as it is now, which it keeps when it gets its name.
@@ -68,7 +69,8 @@ impl WholeFile {
         out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
         let Err(failed) = temp.persist(&path) else { return Ok(None) };
         let error = Error::io(&path, failed.error);
-        Ok(Some((Mapped::open(&failed.path)?, error)))
+        let nameless = File::open(&failed.path).map_err(|e| Error::io(&path, e))?;
+        Ok(Some((Mapped::unnamed(nameless, &path)?, error)))
     }
 }
 
