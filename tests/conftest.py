@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
@@ -129,38 +130,73 @@ def dali(run):
     return lambda source, *arguments: run(imports + textwrap.dedent(source), *arguments)
 
 
-@pytest.fixture
-def interrupted(tmp_path):
-    """`interrupted(command)` runs a command that writes an index, and sends it Ctrl-C while the index is unfinished.
+def halted(process):
+    """Whether a process was stopped before it came to its end."""
+    process.send_signal(signal.SIGSTOP)
+    while process.poll() is None:
+        if Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
+            return True
+    return False
 
-    It is stopped before it gets the signal, so that it can't come to its end in between; one that has come too far by
-    then is started again.
+
+def unfinished(process, folder):
+    """The bytes of the file under way: the first that is open in the folder and has no name, or that of a part."""
+    with suppress(OSError):
+        for descriptor in sorted(Path(f"/proc/{process.pid}/fd").iterdir(), key=lambda path: int(path.name)):
+            name = str(descriptor.readlink())
+            if name.startswith(f"{folder}/#") or name.endswith(".part"):
+                return descriptor.stat().st_size
+    return None
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """`stopped(command)` runs a command that writes an index, and gives its process, stopped while that is unfinished.
+
+    It is stopped before it gets another signal, so that it can't come to its end in between; one that has come too far
+    by then is started again.
     """
 
-    def halted(process):
-        process.send_signal(signal.SIGSTOP)
-        while process.poll() is None:
-            if Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
-                return True
-        return False
-
-    def interrupted(command):
+    def stopped(command):
         before = set(tmp_path.iterdir())
         while True:
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             process = subprocess.Popen(command, cwd=tmp_path, **pipes)
-            while process.poll() is None and not list(tmp_path.glob(".*.part")):
+            while process.poll() is None and unfinished(process, tmp_path) is None:
                 time.sleep(0.001)
-            if halted(process) and any(part.stat().st_size < 1 << 21 for part in tmp_path.glob(".*.part")):
-                process.send_signal(signal.SIGINT)
-                process.send_signal(signal.SIGCONT)
-                return process.communicate(timeout=300), process.returncode
+            if halted(process) and (size := unfinished(process, tmp_path)) is not None and size < 1 << 21:
+                return process
             process.kill()
             process.communicate()
             for made in set(tmp_path.iterdir()) - before:
                 made.unlink()
 
+    return stopped
+
+
+@pytest.fixture
+def interrupted(stopped):
+    """`interrupted(command)` runs a command that writes an index, and sends it Ctrl-C while the index is unfinished."""
+
+    def interrupted(command):
+        process = stopped(command)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+        return process.communicate(timeout=300), process.returncode
+
     return interrupted
+
+
+@pytest.fixture
+def killed(stopped):
+    """`killed(command)` runs a command that writes an index, and kills it while the index is unfinished."""
+
+    def killed(command):
+        process = stopped(command)
+        process.kill()
+        process.communicate()
+
+    return killed
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -112,7 +112,7 @@ def test_an_index_that_does_not_fit_is_built_again_or_stale(path, kind):
 
 
 def test_an_index_that_cannot_be_written_is_kept_in_memory_with_a_warning(write, kind):
-    path = write(PACKS[kind](records(*PAYLOADS)), "x" * 250)  # no room for more letters
+    path = write(PACKS[kind](records(*PAYLOADS)), "x" * 252)  # no room for more letters
     with pytest.warns(seekset.SeeksetWarning, match="can't be written"):
         tf = seekset.TFRecordFile(path)
     assert list(tf) == PAYLOADS

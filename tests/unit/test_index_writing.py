@@ -4,6 +4,7 @@ import errno
 import subprocess
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import seekset
@@ -49,6 +50,43 @@ def test_the_names_beside_a_file_are_replaced_whatever_they_hold(write, tmp_path
     (tmp_path / made).write_bytes(b"mine")
     work(path)
     assert (tmp_path / made).read_bytes() == whole
+
+
+@pytest.mark.parametrize("cut", [0, 30], ids=["whole", "damaged"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda path, table: seekset.Fasta(path, index=table),
+        lambda path, table: seekset.SequenceIndex.create([path], table),
+        lambda path, table: seekset.SequenceIndex.create([path], path.with_name("other.sidx")).save(table),
+    ],
+    ids=["Fasta", "create", "save"],
+)
+def test_a_table_of_somebody_else_is_an_arrow_file_too_and_stays(write, tmp_path, work, cut):
+    path, table = write(SMALL), tmp_path / "mine.arrow"
+    with pa.ipc.new_file(table, pa.schema([("x", pa.int64())])) as out:
+        out.write(pa.record_batch({"x": [1, 2]}))
+    mine = table.read_bytes()[: -cut or None]
+    table.write_bytes(mine)
+    with pytest.raises(seekset.MismatchError, match=r"mine\.arrow: there is a file already, and it is no "):
+        work(path, table)
+    assert table.read_bytes() == mine
+
+
+def test_a_damaged_index_at_a_place_that_was_named_is_built_again(write, tmp_path):
+    path, named = write(SMALL), tmp_path / "named.sidx"
+    seekset.Fasta(path, index=named).close()
+    whole = named.read_bytes()
+    for damaged in (whole[:-30], whole[:2000], b"ARR", b""):
+        named.write_bytes(damaged)
+        seekset.Fasta(path, index=named).close()
+        assert named.read_bytes() == whole
+
+
+def test_a_writer_that_is_killed_leaves_nothing(write, names, program, killed):
+    write(b"".join(b">%d\nA\n" % number for number in range(3_000_000)), "slow.fa")
+    killed(program("import seekset; seekset.Fasta('slow.fa')"))
+    assert names() == ["program.py", "slow.fa"]
 
 
 @pytest.mark.parametrize("work", [lambda path, index: seekset.Fasta(path, index=index), seekset.faidx])

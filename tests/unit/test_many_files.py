@@ -89,3 +89,16 @@ def test_fasta_handles_may_be_as_many(tmp_path, few):
     print({{file.fetch("b", 1, 4) for file in files}}, {{file.gather([1, 0]).values.tobytes() for file in files}})
     """)
     assert printed == "True True\n{'CGT'} {b'ACGTACGT'}\n"
+
+
+def test_a_file_that_was_renamed_opens_under_its_new_name(tmp_path, few):
+    for number in range(FILES):
+        (tmp_path / f"{number}.tfrecord").write_bytes(records(b"one", b"two"))
+    printed = few(f"""
+    import seekset
+
+    files = [seekset.TFRecordFile(f"{{number}}.tfrecord") for number in range({FILES})]
+    os.rename("{FILES - 1}.tfrecord", "new.tfrecord")
+    print(seekset.TFRecordFile("new.tfrecord").get_many([1]))
+    """)
+    assert printed == "[b'two']\n"

@@ -4,7 +4,6 @@
 
 use std::hint::black_box;
 use std::io::{Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -12,7 +11,7 @@ use seekset_core::fasta::{Fasta, OpenOptions};
 use seekset_core::gather::{Kernel, Raw, TokenTable, Translate, layout};
 use seekset_core::io::deflate::{Deflate, Inflating, Kind};
 use seekset_core::io::zidx::{Builder, Starts, Zidx};
-use seekset_core::io::{Fingerprint, Scratch, Source, Store, threads};
+use seekset_core::io::{Fingerprint, Scratch, Source, Spills, Store, threads};
 use seekset_core::plan::packing::{Layout, Overflow, Rules};
 use seekset_core::plan::{Permutation, Request, pack};
 use seekset_core::pool::{pack_rows, packed};
@@ -211,24 +210,24 @@ fn rows(c: &mut Criterion) {
 // --- deflate ----------------------------------------------------------------------------------------------------------
 
 /// A gzip file with a point for each 256 kB, as an index of one has them.
-fn deflated(plain: &[u8], folder: &Path) -> Result<Deflate> {
+fn deflated(plain: &[u8], spills: &Spills) -> Result<Deflate> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
     encoder.write_all(plain)?;
     let raw = encoder.finish()?;
-    let mut builder = Builder::new(folder, 256 << 10);
+    let mut builder = Builder::new(spills, 256 << 10);
     let mut reader = Inflating::new(&raw, Kind::Gzip, &Unwatched)?.into_index(&mut builder);
     std::io::copy(&mut reader.by_ref(), &mut std::io::sink())?;
     reader.finish()?;
     let mut index = Vec::new();
     let facts = Fingerprint { size: raw.len() as u64, mtime_ns: 0, sample: 0 };
-    builder.finish(Kind::Gzip, &facts, Starts::new(folder), &mut index, &Unwatched)?;
+    builder.finish(Kind::Gzip, &facts, Starts::new(spills), &mut index, &Unwatched)?;
     Ok(Deflate::new(Arc::new(raw), Arc::new(Zidx::open(Store::memory(&index))?)))
 }
 
 fn deflate(c: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let plain = fasta_bytes();
-    let source = deflated(&plain, folder.path()).expect("a gzip file");
+    let source = deflated(&plain, &Spills::into(folder.path())).expect("a gzip file");
     let mut numbers = Numbers(5);
     let mut group = c.benchmark_group("deflate");
     group.throughput(Throughput::Elements(1)).bench_function("300 bytes at a random place", |b| {

@@ -217,6 +217,12 @@ impl Error {
         Self::TooLarge { path: None, message: message.into() }
     }
 
+    /// The error for what memory has no room for.
+    #[must_use]
+    pub fn no_memory() -> Self {
+        Self::from(io::Error::from(io::ErrorKind::OutOfMemory))
+    }
+
     /// The system's error, with the file it was about.
     #[must_use]
     pub fn io(path: &Path, source: io::Error) -> Self {

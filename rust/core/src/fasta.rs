@@ -1,5 +1,6 @@
 //! A FASTA file and its index behind one handle; without an index, [`FastaStream`].
 
+mod names;
 mod stream;
 
 use std::io::Write;
@@ -9,16 +10,16 @@ use std::sync::Arc;
 pub use self::stream::{FastaStream, StreamRecord};
 use crate::error::{Error, Result};
 use crate::gather::{self, Kernel, Raw};
-use crate::index::columns::refuse_other_kind;
 use crate::index::fai::{FaiWriter, push_line};
 use crate::index::sidx::{self, Builder, Sidx};
 pub use crate::io::Origin;
 use crate::io::mapped::Mapped;
 use crate::io::open::{Opened, Table, beside, open_watched};
 use crate::io::seldom::Seldom;
-use crate::io::whole::{WholeFile, folder, refuse_to_replace};
-use crate::io::{Access, Scratch, Source, Store, open_source, threads};
+use crate::io::whole::{WholeFile, refuse_to_replace};
+use crate::io::{Access, Scratch, Source, Spills, Store, open_source, threads};
 use crate::plan::{Address, Batch, Request};
+use crate::replacing::{refuse_foreign_table, refuse_other_index};
 use crate::scan::fasta::{self, Header};
 use crate::scan::samtools;
 use crate::watch::{Unwatched, Watch};
@@ -313,17 +314,19 @@ fn build_index(
     because: Option<String>,
     watch: &dyn Watch,
 ) -> Result<(Sidx, Origin)> {
-    refuse_other_kind(index_path, sidx::KIND)?;
-    let ours = |start: &[u8]| start.is_empty() || start.starts_with(b"ARROW1") || b"ARROW1".starts_with(start);
-    refuse_to_replace(index_path, Some(path), "seekset index", |start| options.index.is_none() || ours(start))?;
+    refuse_other_index(index_path, sidx::KIND)?;
+    match options.index {
+        Some(_) => refuse_foreign_table(index_path, Some(path), "seekset index")?,
+        None => refuse_to_replace(index_path, Some(path), "seekset index", |_| true)?,
+    }
     let whole = match WholeFile::create(index_path) {
         Ok(file) => Ok(file),
         Err(error) if options.allow_memory => Err(error.to_string()),
         Err(error) => return Err(error),
     };
-    let spill = if whole.is_ok() { folder(index_path).to_owned() } else { std::env::temp_dir() };
+    let spills = if whole.is_ok() { Spills::beside(index_path) } else { Spills::elsewhere() };
     let source = &*opened.source;
-    let mut builder = Builder::new(source, &spill, watch)?;
+    let mut builder = Builder::new(source, &spills, watch)?;
     fasta::scan(source, threads::threads(), watch, &mut builder).map_err(|e| e.in_file(path))?;
     source.check_unchanged().map_err(|e| e.in_file(path))?;
     match whole {
@@ -397,10 +400,16 @@ pub fn faidx(path: &Path, out: Option<&Path>, like_samtools: bool, watch: &dyn W
 }
 
 fn write_fai(source: &dyn Source, out: &Path, watch: &dyn Watch) -> Result<u64> {
-    let mut writer = FaiWriter::create(source, out)?;
+    let (mut file, spills) = (WholeFile::create(out)?, Spills::beside(out));
+    let write = |text: &[u8]| file.write_all(text).map_err(|e| Error::io(out, e));
+    let mut writer = FaiWriter::new(source, &spills, write);
     fasta::scan(source, threads::threads(), watch, &mut writer)?;
     source.check_unchanged()?;
-    writer.finish(watch)?;
+    if writer.finish(watch)? {
+        // Nearly nobody needs to know which, so that nobody else pays for it.
+        names::refuse_repeated(source, &spills, watch)?;
+    }
+    file.publish()?;
     Ok(0)
 }
 

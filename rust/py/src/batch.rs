@@ -5,6 +5,9 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use seekset_core::io::room::reserve;
+
+use crate::errors::OrRaise;
 
 /// Numbers in as few bytes each as hold them all, and how many those are.
 #[pyfunction]
@@ -54,7 +57,7 @@ fn taken<const N: usize>(content: &[u8], number: impl Fn([u8; N]) -> i64) -> Vec
 /// The place of each token in its sequence, from where sequences start and the last one ends.
 #[pyfunction]
 pub fn token_positions<'py>(py: Python<'py>, ends: PyReadonlyArray1<'py, i32>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    Ok(PyArray1::from_vec(py, positions(ends.as_slice()?)))
+    Ok(PyArray1::from_vec(py, positions(ends.as_slice()?).or_raise(py)?))
 }
 
 /// Whether [`token_positions`] of `ends` are these.
@@ -73,10 +76,11 @@ pub fn are_token_positions(ends: PyReadonlyArray1<'_, i32>, found: PyReadonlyArr
 }
 
 /// The place of each token in its sequence.
-pub fn positions(ends: &[i32]) -> Vec<i64> {
-    let mut places = Vec::with_capacity(ends.last().map_or(0, |&end| end.max(0) as usize));
+pub fn positions(ends: &[i32]) -> seekset_core::Result<Vec<i64>> {
+    let mut places = Vec::new();
+    reserve(&mut places, ends.last().map_or(0, |&end| end.max(0) as usize))?;
     for span in ends.windows(2) {
         places.extend(0..i64::from(span[1]) - i64::from(span[0]));
     }
-    places
+    Ok(places)
 }

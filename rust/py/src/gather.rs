@@ -279,9 +279,7 @@ pub fn empty<'py, T: Element>(py: Python<'py>, dims: &[usize]) -> PyResult<Bound
 /// Space from this extension's own allocator, which keeps a batch's pages for the next: numpy's are faulted in each time.
 pub fn zeros<T: Clone + Default>(py: Python<'_>, needed: usize) -> PyResult<Vec<T>> {
     let mut values = Vec::new();
-    let reserved = values
-        .try_reserve_exact(needed)
-        .map_err(|_| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)));
+    let reserved = values.try_reserve_exact(needed).map_err(|_| Error::no_memory());
     reserved.or_raise(py)?;
     values.resize(needed, T::default());
     Ok(values)

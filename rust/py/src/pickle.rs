@@ -6,6 +6,7 @@ use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use seekset_core::io::inflated;
 use seekset_core::pickle::{self, Column, Columns, Examples, Found};
 
 use crate::bytes::bytes;
@@ -54,7 +55,7 @@ pub fn read_pickle(
     max_bytes: usize,
 ) -> PyResult<(Option<Stacked<'_>>, Bound<'_, PyBytes>, usize, usize)> {
     let read = || {
-        let content = pickle::load(&path, max_bytes)?;
+        let content = inflated::read(&path, max_bytes)?;
         let found = pickle::read(&content, max_bytes).map_err(|error| error.in_file(&path))?;
         Ok((content, found))
     };

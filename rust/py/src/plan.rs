@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use seekset_core::index::PlanFile;
 use seekset_core::index::plan_file::{PlannedBatch, fingerprint_of};
 use seekset_core::plan::packing::{self, Overflow, Rules};
-use seekset_core::{Result, plan};
+use seekset_core::{Result, plan, plans};
 
 use crate::errors::OrRaise;
 use crate::permutation::from_front;
@@ -52,7 +52,7 @@ impl Plan {
     /// Opens a plan in a file, in constant time.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Self { inner: py.detach(|| PlanFile::open_file(&path)).or_raise(py)? })
+        Ok(Self { inner: py.detach(|| plans::open(&path)).or_raise(py)? })
     }
 
     /// The fingerprint of an index that has none but its lengths.
@@ -71,7 +71,7 @@ impl Plan {
 
     /// Writes the plan to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
+        py.detach(|| plans::save(&self.inner, &path)).or_raise(py)
     }
 
     fn __len__(&self) -> usize {

@@ -244,7 +244,7 @@ impl SequenceIndex {
         let encoding = tokens(table, specials, dtype);
         let (values, _) = encode(py, &letters, Shape::Ragged, &encoding, None)?;
         let longest = ends.windows(2).map(|span| i64::from(span[1] - span[0])).max().unwrap_or(0);
-        let positions = py.detach(|| positions(&ends));
+        let positions = py.detach(|| positions(&ends)).or_raise(py)?;
         let ids = self.ids_of(py, requests.iter().map(|request| request.row))?;
         Ok((values, PyArray1::from_vec(py, ends), PyArray1::from_vec(py, positions), ids, longest))
     }

@@ -10,7 +10,7 @@ use seekset_core::Result;
 use seekset_core::io::deflate::{Deflate, Inflating, detect};
 use seekset_core::io::store::Store;
 use seekset_core::io::zidx::{Builder, Starts, Zidx};
-use seekset_core::io::{Fingerprint, Scratch, Source};
+use seekset_core::io::{Fingerprint, Scratch, Source, Spills};
 use seekset_core::watch::Unwatched;
 
 /// More than this is compared by nobody in time.
@@ -21,8 +21,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&spacing, file)) = bytes.split_first() else { return };
     let Some(kind) = detect(file) else { return };
     let raw = file.to_vec();
-    let folder = std::env::temp_dir();
-    let mut builder = Builder::new(&folder, 1 + u64::from(spacing) * 64);
+    let spills = Spills::elsewhere();
+    let mut builder = Builder::new(&spills, 1 + u64::from(spacing) * 64);
     let mut reader = Inflating::new(&raw, kind, &Unwatched).expect("memory").into_index(&mut builder);
     let mut whole = Vec::new();
     if (&mut reader).take(MOST).read_to_end(&mut whole).is_err() || whole.len() as u64 == MOST {
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let index = || -> Result<Vec<u8>> {
         let mut index = Vec::new();
         let facts = Fingerprint { size: raw.len() as u64, mtime_ns: 0, sample: 0 };
-        builder.finish(kind, &facts, Starts::new(&folder), &mut index, &Unwatched)?;
+        builder.finish(kind, &facts, Starts::new(&spills), &mut index, &Unwatched)?;
         Ok(index)
     };
     let index = index().expect("memory");

@@ -16,5 +16,5 @@ fuzz_target!(|bytes: &[u8]| {
     }
     assert_eq!(index.lengths().len() as u64, index.len());
     assert_eq!(index.lengths_place().len() as u64, 8 * index.len());
-    let _ = (index.verify(), index.repeat(&std::env::temp_dir()));
+    let _ = (index.verify(), index.repeat(&seekset_core::io::Spills::elsewhere()));
 });

@@ -11,6 +11,7 @@ use crate::gather::layout::{Ends, offsets, ragged};
 use crate::gather::{Kernel, Raw};
 use crate::io::fingerprint::FirstLook;
 use crate::io::readers::Readers;
+use crate::io::room::reserve;
 use crate::io::sqlite::forks::{Inside, enter};
 use crate::io::sqlite::values::{Column, Values};
 use crate::io::sqlite::{Table, damaged, told};
@@ -126,7 +127,7 @@ impl EdenSequences {
         self.gather(windows, &Raw, move |letters| {
             *places = offsets(letters, 0);
             let needed = *places.last().unwrap_or(&0) as usize;
-            room.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+            reserve(room, needed)?;
             room.resize(needed, 0);
             ragged(room, letters, 1, Ends { prefix: &[], suffix: &[] })
         })?;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 use crate::io::source::checked;
 use crate::io::{Scratch, Source};
 use crate::plan::Address;
@@ -109,7 +110,7 @@ pub(crate) fn first_letters(
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    out.try_reserve_exact(letters as usize).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+    reserve(&mut out, letters as usize)?;
     uneven_runs(source, scratch, span.start, 0, letters, span.end, |run| {
         out.extend_from_slice(run);
         Ok(())

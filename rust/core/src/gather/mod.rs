@@ -16,6 +16,7 @@ use complement::COMPLEMENT;
 
 use crate::error::{Error, Result};
 use crate::io::prefetch::prefetch;
+use crate::io::room::reserve;
 use crate::io::{Scratch, Source, threads};
 use crate::plan::address::Lines;
 use crate::plan::batch::{Batch, Part};
@@ -38,7 +39,7 @@ pub fn gathered(letters: &[u64], fill: impl FnOnce(Vec<&mut [u8]>) -> Result<()>
     let offsets = layout::offsets(letters, 0);
     let mut bytes = Vec::new();
     let needed = *offsets.last().unwrap_or(&0) as usize;
-    bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+    reserve(&mut bytes, needed)?;
     bytes.resize(needed, 0);
     fill(layout::ragged(&mut bytes, letters, 1, layout::Ends { prefix: &[], suffix: &[] })?)?;
     Ok((bytes, offsets))

@@ -1,14 +1,9 @@
 //! `.fai`: five tab-separated columns per record, as `samtools faidx` writes them.
 
-use std::io::Write;
-use std::path::Path;
-
-use super::lookup::{Repeats, Sorter, hash_name};
+use super::lookup::{Sorter, hash_name};
 use crate::error::{Error, Place, Result};
-use crate::io::spool::Spool;
-use crate::io::whole::{WholeFile, folder};
-use crate::io::{Scratch, Source, threads};
-use crate::scan::fasta::{Header, LineShape, Record, Rows, Sink, scan};
+use crate::io::{Scratch, Source, Spills};
+use crate::scan::fasta::{LineShape, Record, Rows, Sink};
 use crate::watch::{Beat, Watch};
 
 /// One line of a `.fai`.
@@ -147,37 +142,32 @@ fn refuse_blanks_before(source: &dyn Source, header: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes a `.fai` while a file is scanned.
-pub struct FaiWriter<'a> {
+/// Lines of a `.fai`, handed over while a file is scanned.
+pub struct FaiWriter<'a, W> {
     source: &'a dyn Source,
-    out: WholeFile,
+    out: W,
     hashes: Sorter<u64>,
-    path: std::path::PathBuf,
 }
 
-impl<'a> FaiWriter<'a> {
-    /// Starts the `.fai` of `source` at `path`.
-    pub fn create(source: &'a dyn Source, path: &Path) -> Result<Self> {
-        Ok(Self { source, out: WholeFile::create(path)?, hashes: Sorter::new(folder(path)), path: path.to_owned() })
+impl<'a, W: FnMut(&[u8]) -> Result<()>> FaiWriter<'a, W> {
+    /// Begins with the first record of `source`; `out` is given some lines at a time.
+    pub fn new(source: &'a dyn Source, spills: &Spills, out: W) -> Self {
+        Self { source, out, hashes: Sorter::new(spills) }
     }
 
-    /// Gives the file its name, unless records share one.
-    pub fn finish(self, watch: &dyn Watch) -> Result<()> {
+    /// Whether records may share a name, after the last one.
+    pub fn finish(self, watch: &dyn Watch) -> Result<bool> {
         let mut beat = Beat::new(watch, self.source.len());
         let mut repeated = false;
         self.hashes.finish(|hashes| {
             repeated |= hashes.windows(2).any(|two| two[0] == two[1]);
             beat.go_on()
         })?;
-        if repeated {
-            // It takes a second look at the file to tell which; nearly nobody needs it, so that nobody else pays for it.
-            Names::look(self.source, folder(&self.path), watch)?;
-        }
-        self.out.publish().map(drop)
+        Ok(repeated)
     }
 }
 
-impl Sink for FaiWriter<'_> {
+impl<W: FnMut(&[u8]) -> Result<()>> Sink for FaiWriter<'_, W> {
     type Rows = FaiRows;
 
     fn take(&mut self, rows: FaiRows) -> Result<()> {
@@ -188,75 +178,7 @@ impl Sink for FaiWriter<'_> {
             return Err(refusal);
         }
         rows.hashes.iter().try_for_each(|&hash| self.hashes.push(hash))?;
-        self.out.write_all(&rows.text).map_err(|e| Error::io(&self.path, e))
-    }
-}
-
-/// The hashes of all names, and where the records stand that have them.
-struct Names {
-    hashes: Sorter,
-    offsets: Spool,
-}
-
-/// Hash and header offset of each record of a chunk.
-#[derive(Debug, Default)]
-struct NameRows(Vec<(u64, u64)>);
-
-impl Rows for NameRows {
-    fn push(&mut self, record: &Record, id: &[u8]) {
-        self.0.push((hash_name(id), record.header_offset));
-    }
-}
-
-impl Sink for Names {
-    type Rows = NameRows;
-
-    fn take(&mut self, rows: NameRows) -> Result<()> {
-        for (hash, offset) in rows.0 {
-            self.hashes.push_hash(hash)?;
-            self.offsets.append(&offset.to_le_bytes())?;
-        }
-        Ok(())
-    }
-}
-
-impl Names {
-    /// Scans a file for names; an error if two records share one.
-    fn look(source: &dyn Source, folder: &Path, watch: &dyn Watch) -> Result<()> {
-        let mut names = Self { hashes: Sorter::new(folder), offsets: Spool::new(folder, 32 << 20) };
-        scan(source, threads::threads(), watch, &mut names)?;
-        let Self { hashes, mut offsets } = names;
-        let mut repeats = Repeats::default();
-        hashes.finish(|pairs| {
-            let mut same = |a, b| Ok(name_at(source, &mut offsets, a)? == name_at(source, &mut offsets, b)?);
-            repeats.look(pairs, &mut same)
-        })?;
-        let Some((first, second)) = repeats.earliest else { return Ok(()) };
-        let id = name_at(source, &mut offsets, second)?;
-        let mut place =
-            |row| -> Result<Place> { Ok(Place { record: Some(row), ..Place::at(offset_of(&mut offsets, row)?) }) };
-        Err(Error::Duplicate { path: None, id, places: Box::new([place(first)?, place(second)?]) })
-    }
-}
-
-fn offset_of(offsets: &mut Spool, row: u64) -> Result<u64> {
-    let mut offset = [0; 8];
-    offsets.read_at(row * 8, &mut offset)?;
-    Ok(u64::from_le_bytes(offset))
-}
-
-fn name_at(source: &dyn Source, offsets: &mut Spool, row: u64) -> Result<String> {
-    let offset = offset_of(offsets, row)?;
-    let mut scratch = Scratch::default();
-    let mut want = 256;
-    loop {
-        let end = source.len().min(offset + want);
-        let bytes = source.bytes(offset..end, &mut scratch)?;
-        if let Some(newline) = memchr::memchr(b'\n', bytes).or((end == source.len()).then_some(bytes.len())) {
-            let header = Header::parse(&bytes[..newline], offset)?;
-            return Ok(header.id.into_owned());
-        }
-        want *= 8;
+        (self.out)(&rows.text)
     }
 }
 

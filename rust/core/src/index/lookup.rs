@@ -1,14 +1,11 @@
 //! From a name to its row without a hash table in memory: hashes sorted on disk, found by interpolation.
 
-use std::io;
-use std::path::Path;
-
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Result;
 use crate::io::spool::Spool;
-use crate::io::threads;
+use crate::io::{Spills, threads};
 
 const PARTS: usize = 256;
 /// Items that a part collects before it hands them to the spool.
@@ -70,11 +67,11 @@ pub struct Sorter<T = Pair> {
 }
 
 impl<T: Hashed> Sorter<T> {
-    /// A sorter that spills to an unnamed file in `folder`.
+    /// A sorter that spills to an unnamed file.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(spills: &Spills) -> Self {
         let parts = (0..PARTS).map(|_| PartOfHashes { pending: Vec::new(), runs: Vec::new() }).collect();
-        Self { parts, spool: Spool::new(folder, IN_MEMORY), rows: 0 }
+        Self { parts, spool: spills.spool(IN_MEMORY), rows: 0 }
     }
 
     /// How many rows it holds.
@@ -85,7 +82,7 @@ impl<T: Hashed> Sorter<T> {
 
     /// Adds the item of the next row.
     #[inline]
-    pub fn push(&mut self, item: T) -> io::Result<()> {
+    pub fn push(&mut self, item: T) -> Result<()> {
         let part = &mut self.parts[(item.hash() >> 56) as usize];
         if part.pending.len() == PENDING {
             part.runs.push(self.spool.len());
@@ -115,7 +112,7 @@ impl<T: Hashed> Sorter<T> {
     }
 }
 
-fn load<T: Hashed>(spool: &mut Spool, part: PartOfHashes<T>) -> io::Result<Vec<T>> {
+fn load<T: Hashed>(spool: &mut Spool, part: PartOfHashes<T>) -> Result<Vec<T>> {
     let mut items = vec![T::zeroed(); part.runs.len() * PENDING];
     for (run, at) in items.chunks_exact_mut(PENDING).zip(part.runs) {
         spool.read_at(at, bytemuck::cast_slice_mut(run))?;
@@ -127,7 +124,7 @@ fn load<T: Hashed>(spool: &mut Spool, part: PartOfHashes<T>) -> io::Result<Vec<T
 impl Sorter<Pair> {
     /// Adds the hash of the next row.
     #[inline]
-    pub fn push_hash(&mut self, hash: u64) -> io::Result<()> {
+    pub fn push_hash(&mut self, hash: u64) -> Result<()> {
         self.push(Pair { hash, row: self.rows })
     }
 }
@@ -189,7 +186,7 @@ mod tests {
     #[test]
     fn pairs_come_out_by_hash_then_row() {
         let folder = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter::new(folder.path());
+        let mut sorter = Sorter::new(&Spills::into(folder.path()));
         let hashes: Vec<u64> = (0..700_000_u64).map(|i| xxh3_64(&(i / 2).to_le_bytes())).collect();
         for &hash in &hashes {
             sorter.push_hash(hash).unwrap();

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
@@ -13,8 +12,6 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 use super::columns::{Column, Columns, refuse_other, sealed, write};
 use crate::error::{Error, Place, Result};
 use crate::io::Store;
-use crate::io::mapped::Mapped;
-use crate::io::whole::{WholeFile, refuse_folder, refuse_to_replace};
 use crate::plan::packing::{Overflow, Packing, Piece, Rules, efficiency};
 
 /// The version of the format. A plan of another version is refused: it is computed in a second.
@@ -188,15 +185,9 @@ impl PlanFile {
         Self::open(Store::memory(&bytes))
     }
 
-    /// Opens the plan in a file, in constant time.
-    pub fn open_file(path: &Path) -> Result<Self> {
-        let mapped = Mapped::open(path)?;
-        let known = refuse_other(mapped.as_bytes(), KIND);
-        known.and_then(|()| Self::open(Store::File(mapped))).map_err(|error| error.in_file(path))
-    }
-
-    /// Opens a plan over a file's or memory's bytes, in constant time.
+    /// Opens a plan over a file's or memory's bytes, in constant time. What is plainly something else is told as that.
     pub fn open(store: Store) -> Result<Self> {
+        refuse_other(store.bytes(), KIND)?;
         let columns = Columns::open(store, &fields())?;
         columns.check_kind(KIND, VERSION)?;
         columns.check_seal()?;
@@ -227,24 +218,10 @@ impl PlanFile {
         &self.facts
     }
 
-    /// The file that the plan is mapped from, if it is.
+    /// The bytes of the plan, and the file that they are mapped from, if they are.
     #[must_use]
-    pub fn path(&self) -> Option<&Path> {
-        match self.columns.store() {
-            Store::File(mapped) => Some(mapped.guarded().path()),
-            Store::Memory(..) => None,
-        }
-    }
-
-    /// Writes the plan to a file, which appears whole or not at all. Other files than plans are not replaced.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let ours = |start: &[u8]| start.is_empty() || memchr::memmem::find(start, b"seekset.max_tokens").is_some();
-        refuse_folder(path)?;
-        refuse_to_replace(path, None, "plan", ours)?;
-        self.check_unchanged()?;
-        let mut file = WholeFile::create(path)?;
-        file.write_all(self.columns.store().bytes()).map_err(|error| Error::io(path, error))?;
-        file.publish().map(drop)
+    pub fn store(&self) -> &Store {
+        self.columns.store()
     }
 
     /// A batch, compared with its checksum.
@@ -261,7 +238,7 @@ impl PlanFile {
     fn damaged(&self, batch: Option<u64>) -> Error {
         let place = Place { record: batch, ..Place::default() };
         let error = Error::Format { path: None, place, message: "the plan is damaged here; make it anew".to_owned() };
-        match self.path() {
+        match self.store().path() {
             Some(path) => error.in_file(path),
             None => error,
         }
@@ -394,32 +371,5 @@ mod tests {
             let compare = |number| plan.batch(number).unwrap().compare(other, &packing.rules);
             assert!((0..plan.len()).any(|number| compare(number).is_err()), "{other:?}");
         }
-    }
-
-    #[test]
-    fn a_saved_plan_is_the_same_plan_and_replaces_only_plans() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, other) = (folder.path().join("plan.arrow"), folder.path().join("x.fa"));
-        let (_, plan) = plan(&[9, 30, 10], Overflow::Truncate);
-        plan.save(&path).unwrap();
-        plan.save(&path).unwrap();
-        let again = PlanFile::open_file(&path).unwrap();
-        assert_eq!((again.facts(), again.path()), (plan.facts(), Some(&*path)));
-        assert_eq!(again.batch(1).unwrap(), plan.batch(1).unwrap());
-        std::fs::write(&other, b">a\nAC\n").unwrap();
-        assert!(plan.save(&other).unwrap_err().to_string().contains("it is no plan"));
-        assert_eq!(std::fs::read(&other).unwrap(), b">a\nAC\n");
-        assert!(PlanFile::open_file(&other).unwrap_err().to_string().contains("x.fa"));
-    }
-
-    #[test]
-    fn a_file_that_is_overwritten_is_noticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plan.arrow");
-        plan(&[9, 30, 10], Overflow::Truncate).1.save(&path).unwrap();
-        let plan = PlanFile::open_file(&path).unwrap();
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        file.set_len(100).unwrap();
-        assert!(matches!(plan.batch(0), Err(Error::Stale { .. })));
     }
 }

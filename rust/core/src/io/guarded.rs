@@ -266,7 +266,9 @@ mod tests {
         for (word, change) in changes {
             let (_folder, path) = file(b"ACGT");
             let both = both_ways(&path);
-            both.iter().for_each(|guarded| guarded.check_unchanged().unwrap());
+            for guarded in &both {
+                guarded.check_unchanged().unwrap();
+            }
             change(&path).unwrap();
             for guarded in both {
                 let message = guarded.check_unchanged().unwrap_err().to_string();
@@ -280,12 +282,18 @@ mod tests {
         let (_folder, path) = file(b"ACGT");
         let both = both_ways(&path);
         std::fs::remove_file(&path).unwrap();
-        both.iter().for_each(|guarded| guarded.check_not_overwritten().unwrap());
+        for guarded in &both {
+            guarded.check_not_overwritten().unwrap();
+        }
         std::fs::write(&path, b"AC").unwrap();
-        both.iter().for_each(|guarded| guarded.check_not_overwritten().unwrap());
+        for guarded in &both {
+            guarded.check_not_overwritten().unwrap();
+        }
         let now = both_ways(&path);
         std::fs::write(&path, b"ACGTACGT").unwrap();
-        now.iter().for_each(|guarded| assert!(guarded.check_not_overwritten().is_err()));
+        for guarded in &now {
+            assert!(guarded.check_not_overwritten().is_err());
+        }
     }
 
     #[test]

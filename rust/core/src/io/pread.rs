@@ -1,10 +1,10 @@
 //! A file read by `pread`: slower than a mapping, but a file that shrinks under it is an ordinary error.
 
-use std::io;
 use std::ops::Range;
 use std::path::Path;
 
 use super::guarded::Guarded;
+use super::room::reserve;
 use super::source::{Scratch, Source, checked};
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ impl Source for Pread {
     fn bytes<'a>(&'a self, range: Range<u64>, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
         let wanted = checked(&range, self.len())?.len();
         if let Some(more @ 1..) = wanted.checked_sub(scratch.bytes.len()) {
-            scratch.bytes.try_reserve_exact(more).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+            reserve(&mut scratch.bytes, more)?;
             scratch.bytes.resize(wanted, 0);
         }
         let bytes = &mut scratch.bytes[..wanted];

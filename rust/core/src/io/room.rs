@@ -1,7 +1,5 @@
 //! Space for values that are written once, without being filled with zeros before: for a batch, that is a second writing.
 
-use std::io;
-
 use crate::error::{Error, Result};
 
 /// What there may be space for: numbers that need no care when they are overwritten.
@@ -19,6 +17,11 @@ macro_rules! numbers {
 }
 numbers!(u8, i32, i64, f32);
 
+/// Makes room for so many more values, no more than that. Where memory has none, that is an error and not the end.
+pub fn reserve<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
+    values.try_reserve_exact(more).map_err(|_| Error::no_memory())
+}
+
 /// Space for `rows` times `columns` numbers, in which `write` puts them. More than there is, is an error, and so is more
 /// than can be counted.
 ///
@@ -30,10 +33,9 @@ pub unsafe fn written<T: Number>(
     columns: usize,
     write: impl FnOnce(&mut [T]) -> Result<()>,
 ) -> Result<Vec<T>> {
-    let too_many = || Error::from(io::Error::from(io::ErrorKind::OutOfMemory));
-    let len = rows.checked_mul(columns).ok_or_else(too_many)?;
+    let len = rows.checked_mul(columns).ok_or_else(Error::no_memory)?;
     let mut values: Vec<T> = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| too_many())?;
+    reserve(&mut values, len)?;
     // SAFETY: the space was reserved, is nobody else's, and is only written to: that is the caller's part.
     write(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr(), len) })?;
     // SAFETY: `write` has written all of it.

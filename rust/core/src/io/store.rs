@@ -1,5 +1,6 @@
 //! Bytes that are kept as they are on disk: a mapped file, or memory where there is none.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::mapped::Mapped;
@@ -31,6 +32,15 @@ impl Store {
         match self {
             Self::File(mapped) => mapped.guarded().check_not_overwritten(),
             Self::Memory(..) => Ok(()),
+        }
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(mapped) => Some(mapped.guarded().path()),
+            Self::Memory(..) => None,
         }
     }
 

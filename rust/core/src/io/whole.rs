@@ -2,10 +2,12 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::TempPath;
 
 use super::fingerprint::Fingerprint;
@@ -17,13 +19,18 @@ use crate::error::{Error, Result};
 pub struct WholeFile {
     path: PathBuf,
     out: BufWriter<File>,
-    temp: TempPath,
+    /// Its name until it is whole. Where the system has files without a name, it has none, so that nothing is left by who
+    /// is killed.
+    temp: Option<TempPath>,
 }
 
 impl WholeFile {
     /// Starts a file beside `path`, readable by whom the umask allows.
     pub fn create(path: &Path) -> Result<Self> {
-        let (file, temp) = begin(path)?;
+        let (file, temp) = match nameless(path) {
+            Some(file) => (file, None),
+            None => begin(path).map(|(file, temp)| (file, Some(temp)))?,
+        };
         Ok(Self { path: path.to_owned(), out: BufWriter::with_capacity(1 << 20, file), temp })
     }
 
@@ -53,7 +60,7 @@ impl WholeFile {
     /// The bytes so far as a mapping, before they have their name.
     pub(crate) fn look(&mut self) -> Result<Arc<Mapped>> {
         self.out.flush().map_err(|e| Error::io(&self.path, e))?;
-        // By its descriptor: the name that it has now is about to go.
+        // By its descriptor: the name that it has now, if any, is about to go.
         Mapped::unnamed(self.handle()?, &self.path)
     }
 
@@ -66,11 +73,10 @@ impl WholeFile {
     /// [`WholeFile::publish`]; where the name can't be given, the bytes come as a mapping, which needs none, and why.
     pub(crate) fn publish_or_map(self) -> Result<Option<(Arc<Mapped>, Error)>> {
         let Self { path, out, temp } = self;
-        out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
-        let Err(failed) = temp.persist(&path) else { return Ok(None) };
-        let error = Error::io(&path, failed.error);
-        let nameless = File::open(&failed.path).map_err(|e| Error::io(&path, e))?;
-        Ok(Some((Mapped::unnamed(nameless, &path)?, error)))
+        let file = out.into_inner().map_err(|e| Error::io(&path, e.into_error()))?;
+        let temp = temp.map_or_else(|| named(&file, &path), Ok);
+        let Err(error) = temp.and_then(|temp| Ok(temp.persist(&path)?)) else { return Ok(None) };
+        Ok(Some((Mapped::unnamed(file, &path)?, Error::io(&path, error))))
     }
 }
 
@@ -82,6 +88,28 @@ impl Write for WholeFile {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// An empty file in the folder of `path` that has no name, readable by whom the umask allows; where there are none, or
+/// where they could not get a name later, nothing.
+fn nameless(path: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?;
+    let file = File::from(file);
+    by_descriptor(&file).exists().then_some(file)
+}
+
+/// A name beside `path` for a file that has none.
+fn named(file: &File, path: &Path) -> io::Result<TempPath> {
+    let link = |temp: &Path| {
+        rustix::fs::linkat(CWD, by_descriptor(file), CWD, temp, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from)
+    };
+    Ok(tempfile::Builder::new().prefix(".").suffix(".part").make_in(folder(path), link)?.into_temp_path())
+}
+
+/// Where the system shows an open file.
+fn by_descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// An empty file beside `path`, readable by whom the umask allows, that is removed unless it gets a name.
@@ -121,10 +149,13 @@ pub(crate) fn refuse_to_replace(
     let mut start = vec![0; 1 << 16];
     let read = there.read_at(&mut start, 0).unwrap_or(0);
     if is_data || !ours(&start[..read]) {
-        let out = out.display();
-        return Err(Error::Mismatch(format!(
-            "{out}: there is a file already, and it is no {kind}; delete it or give another path"
-        )));
+        return Err(not_ours(out, kind));
     }
     Ok(())
+}
+
+/// The error for a file that is not replaced.
+pub(crate) fn not_ours(out: &Path, kind: &str) -> Error {
+    let out = out.display();
+    Error::Mismatch(format!("{out}: there is a file already, and it is no {kind}; delete it or give another path"))
 }

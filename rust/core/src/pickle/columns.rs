@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::dtype::Dtype;
 use super::heap::{Budget, Heap, Span, Value, damaged};
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 
 /// A field that may be `None` in any shard, so that all shards have the flag that says where it is not.
 const OPTIONAL: &[u8] = b"policy";
@@ -86,7 +87,7 @@ pub fn stack(heap: &mut Heap<'_>, examples: Value, max_bytes: usize) -> Result<O
     }
     table.check_size(max_bytes)?;
     table.check_flags(heap)?;
-    let columns = table.columns(heap);
+    let columns = table.columns(heap)?;
     let (absent, dropped) = (table.others(heap, true), table.dropped(heap));
     let mut bad = table.bad;
     bad.sort_by_key(|bad| bad.row);
@@ -300,25 +301,25 @@ impl Table {
         Ok(())
     }
 
-    fn columns(&self, heap: &Heap<'_>) -> Vec<Column> {
+    fn columns(&self, heap: &Heap<'_>) -> Result<Vec<Column>> {
         let width = self.names.len();
         let numeric =
             || self.fields.iter().enumerate().filter_map(|(field, one)| Some((field, one, one.kind.as_ref()?)));
         let of_field = |field| move |row: usize| if self.is_bad[row] { None } else { self.cells[row * width + field] };
-        let column = |(field, _, kind): (usize, &Field, &Kind)| Column {
-            name: heap.bytes(self.names[field]).to_vec(),
-            dtype: kind.dtype.code(),
-            shape: kind.shape.clone(),
-            values: joined(heap, kind, (0..self.rows).map(of_field(field))),
+        let column = |(field, _, kind): (usize, &Field, &Kind)| {
+            Ok(Column {
+                name: heap.bytes(self.names[field]).to_vec(),
+                dtype: kind.dtype.code(),
+                shape: kind.shape.clone(),
+                values: joined(heap, kind, (0..self.rows).map(of_field(field)))?,
+            })
         };
-        let flag = |(field, _, _): (usize, &Field, &Kind)| Column {
-            name: flag(heap, self.names[field]),
-            dtype: Dtype::BOOL.code(),
-            shape: Vec::new(),
-            values: (0..self.rows)
-                .map(of_field(field))
-                .map(|cell| u8::from(!matches!(cell, None | Some(Value::None))))
-                .collect(),
+        let flag = |(field, _, _): (usize, &Field, &Kind)| {
+            let cells = (0..self.rows).map(of_field(field));
+            let mut values = Vec::new();
+            reserve(&mut values, self.rows)?;
+            values.extend(cells.map(|cell| u8::from(!matches!(cell, None | Some(Value::None)))));
+            Ok(Column { name: flag(heap, self.names[field]), dtype: Dtype::BOOL.code(), shape: Vec::new(), values })
         };
         numeric().map(column).chain(numeric().filter(|(_, field, _)| field.flagged).map(flag)).collect()
     }
@@ -430,9 +431,10 @@ fn described(heap: &Heap<'_>, value: Value) -> Found {
 }
 
 /// Values of one kind, one after another; zeros for those that are not there.
-fn joined(heap: &Heap<'_>, kind: &Kind, cells: impl ExactSizeIterator<Item = Option<Value>>) -> Vec<u8> {
+fn joined(heap: &Heap<'_>, kind: &Kind, cells: impl ExactSizeIterator<Item = Option<Value>>) -> Result<Vec<u8>> {
     let row_bytes = kind.row_bytes();
-    let mut values = Vec::with_capacity(cells.len() * row_bytes);
+    let mut values = Vec::new();
+    reserve(&mut values, cells.len().saturating_mul(row_bytes))?;
     for cell in cells {
         let start = values.len();
         match cell {
@@ -459,7 +461,7 @@ fn joined(heap: &Heap<'_>, kind: &Kind, cells: impl ExactSizeIterator<Item = Opt
         }
         values.resize(start + row_bytes, 0);
     }
-    values
+    Ok(values)
 }
 
 /// Numbers with their lowest byte first, and truths as 0 and 1, whatever a damaged file has.

@@ -2,6 +2,7 @@
 
 use super::dtype::Dtype;
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 
 /// The error for a pickle that is none.
 pub fn damaged(what: impl AsRef<str>) -> Error {
@@ -10,7 +11,7 @@ pub fn damaged(what: impl AsRef<str>) -> Error {
 
 /// The error for a pickle that asks for more than it may have.
 pub fn too_large(max_bytes: usize) -> Error {
-    Error::too_large(format!("unpickling it takes more memory than there is, or more than max_bytes ({max_bytes})"))
+    Error::too_large(format!("unpickling it takes more than max_bytes ({max_bytes}) of memory"))
 }
 
 /// Bytes that may still be allocated. They are counted before they are asked for.
@@ -47,7 +48,7 @@ impl Budget {
             // Few are few: most dicts and tuples are filled once.
             let room = more.max(vec.len());
             self.take_room::<T>(room)?;
-            vec.try_reserve_exact(room).map_err(|_| too_large(self.most))?;
+            reserve(vec, room)?;
         }
         Ok(())
     }

@@ -31,15 +31,9 @@ mod opcode;
 mod tests;
 mod text;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
 pub use columns::{Bad, Column, Columns, Found};
 
 use crate::error::{Error, Result};
-use crate::io::bgzf::GZIP_MAGIC;
-use crate::io::deflate::gunzip;
 use heap::Value;
 
 /// What the examples of a pickle are.
@@ -96,20 +90,4 @@ fn examples_in(heap: &heap::Heap<'_>, found: Value) -> Result<Value> {
             )))
         }
     }
-}
-
-/// The bytes of a pickled shard, inflated if it is gzip'd; never more than `max_bytes`.
-pub fn load(path: &Path, max_bytes: usize) -> Result<Vec<u8>> {
-    let mut content = Vec::new();
-    let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
-    content.reserve_exact(size.min(max_bytes as u64) as usize + 1);
-    file.take((max_bytes as u64).saturating_add(1)).read_to_end(&mut content).map_err(|e| Error::io(path, e))?;
-    if content.len() > max_bytes {
-        return Err(crate::io::deflate::inflates_beyond(max_bytes).in_file(path));
-    }
-    if content.starts_with(&GZIP_MAGIC) {
-        content = gunzip(&content, max_bytes).map_err(|e| e.in_file(path))?;
-    }
-    Ok(content)
 }

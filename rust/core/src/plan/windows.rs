@@ -5,6 +5,7 @@
 //! search among those.
 
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 
 /// The most tokens of a window, and letters of a stride: products with them stay within 64 bits.
 const MOST: u64 = 1 << 31;
@@ -163,7 +164,7 @@ impl Windows {
 /// have no windows.
 pub fn ends(windows: &Windows, lengths: impl Iterator<Item = Option<u64>>, ends: &mut Vec<i64>) -> Result<()> {
     let mut end = ends.last().copied().unwrap_or(0);
-    ends.try_reserve(lengths.size_hint().0).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+    reserve(ends, lengths.size_hint().0)?;
     for length in lengths {
         let count = length.map_or(Ok(0), |length| i64::try_from(windows.count(length))).ok();
         end = count.and_then(|count| end.checked_add(count)).ok_or_else(|| {

@@ -4,6 +4,7 @@
 //! were in use at once. Chunks are never moved: a vector that doubles would take three times what it holds.
 
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 
 /// A cell is a cache line: what a row has there, and the next cell of its chain.
 const CELL: usize = 64;
@@ -173,7 +174,7 @@ impl Arena {
             return Err(too_large(self.allocated()));
         }
         let mut chunk = Vec::new();
-        chunk.try_reserve_exact(CHUNK).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        reserve(&mut chunk, CHUNK)?;
         chunk.resize(CHUNK, Cell { content: [0; CONTENT], next: NONE });
         self.chunks.push(chunk.into_boxed_slice());
         Ok(())

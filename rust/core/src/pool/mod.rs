@@ -12,6 +12,7 @@ use std::fmt;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 use crate::io::threads;
 use crate::plan::Mixing;
 use crate::plan::mixing::Row;
@@ -280,8 +281,9 @@ pub fn pack_rows(fields: &[Field], columns: &[&[u8]], rows: usize) -> Result<(Ve
     } else {
         threads::in_pool(|| starts.into_par_iter().map(part).collect())?
     };
-    let mut content = Vec::with_capacity(parts.iter().map(|(content, _)| content.len()).sum());
-    let mut ends = Vec::with_capacity(rows);
+    let (mut content, mut ends) = (Vec::new(), Vec::new());
+    reserve(&mut content, parts.iter().map(|(content, _)| content.len()).sum())?;
+    reserve(&mut ends, rows)?;
     for (part, part_ends) in parts {
         let before = content.len() as u64;
         content.extend(part);

@@ -21,8 +21,8 @@ use crate::index::sequences::reader::{AT_ONCE, TAKEN};
 use crate::index::sequences::{Builder, Counts, Facts, FastaFile, Rows, Seen, Sequence, Sequences, Turns};
 use crate::index::sidx::Entries;
 use crate::io::open::beside;
-use crate::io::whole::{WholeFile, folder};
-use crate::io::{Origin, threads};
+use crate::io::whole::WholeFile;
+use crate::io::{Origin, Spills, threads};
 use crate::watch::Watch;
 
 /// Records are asked for so many records before they are read.
@@ -140,21 +140,21 @@ fn make(
     // JSON is read without the Arrow file beside it, too; an Arrow file that was asked for is to be there.
     let must = json.is_none() && path.is_some();
     let whole = if must { Ok(whole?) } else { whole };
-    let spill = if whole.is_ok() { path.map_or(Path::new("."), folder).to_owned() } else { std::env::temp_dir() };
+    let spills = path.filter(|_| whole.is_ok()).map_or_else(Spills::elsewhere, Spills::beside);
     let mut remarks = Vec::new();
-    let (records, mut facts) = collect(given, path, options.force, &spill, watch, &mut remarks)?;
+    let (records, mut facts) = collect(given, path, options.force, &spills, watch, &mut remarks)?;
     let counts = records.counts()?;
     let sound = |index: &Sequences| if options.unique { refuse_repeats(index, &files) } else { Ok(()) };
     let Some(json) = json else {
-        let pass = |take: &mut Take<'_>| records.by_length(&facts, &spill, take);
+        let pass = |take: &mut Take<'_>| records.by_length(&facts, &spills, take);
         let (index, origin) = Written::counted(counts, &facts, whole, watch, pass)?.named(because, must, sound)?;
         return Ok(SequenceIndex::new(path, index, origin, remarks));
     };
     let mut file = WholeFile::create(json)?;
     let mut writer = JsonWriter::new(&mut file, &facts, counts.rows, counts.tokens)?;
     // Collected: what the JSON file looks like stands before the rows and is known after them.
-    let mut builder = Builder::new(&spill, watch, 0)?;
-    records.by_length(&facts, &spill, &mut |rows| writer.take(rows).and_then(|()| builder.take(rows)))?;
+    let mut builder = Builder::new(&spills, watch, 0)?;
+    records.by_length(&facts, &spills, &mut |rows| writer.take(rows).and_then(|()| builder.take(rows)))?;
     writer.finish()?;
     facts.json = Some(file.fingerprint()?);
     let publish_json = |index: &Sequences| sound(index).and_then(|()| file.publish().map(drop));
@@ -180,10 +180,10 @@ impl Records<'_> {
     }
 
     /// Hands over all of them by length.
-    fn by_length(self, facts: &Facts, spill: &Path, take: &mut Take<'_>) -> Result<()> {
+    fn by_length(self, facts: &Facts, spills: &Spills, take: &mut Take<'_>) -> Result<()> {
         match self {
-            Self::Open(files) => files.by_length(spill, take),
-            Self::Collected(builder) => sorted(*builder, facts, spill, take),
+            Self::Open(files) => files.by_length(spills, take),
+            Self::Collected(builder) => sorted(*builder, facts, spills, take),
         }
     }
 }
@@ -220,10 +220,10 @@ impl OpenFiles {
 
     /// Hands over all records by length. Their checksums are compared first and in the order of files: by length, each
     /// column that is read costs a wait for memory.
-    fn by_length(&self, spill: &Path, take: &mut Take<'_>) -> Result<()> {
+    fn by_length(&self, spills: &Spills, take: &mut Take<'_>) -> Result<()> {
         self.files.iter().try_for_each(|fasta| check_rows(fasta).map_err(|e| e.in_file(fasta.index_path())))?;
         let lengths: Vec<&[u64]> = self.files.iter().map(|fasta| fasta.index().lengths()).collect();
-        by_length(&lengths, spill, |numbers, rows| self.read(numbers, rows), take)?;
+        by_length(&lengths, spills, |numbers, rows| self.read(numbers, rows), take)?;
         // What was compared is what was read.
         self.files.iter().try_for_each(|fasta| fasta.index().check_unchanged())
     }
@@ -274,13 +274,13 @@ fn collect<'a>(
     given: &[Given],
     path: Option<&Path>,
     force: bool,
-    spill: &Path,
+    spills: &Spills,
     watch: &'a dyn Watch,
     remarks: &mut Vec<String>,
 ) -> Result<(Records<'a>, Facts)> {
     let total: u64 = given.iter().map(|file| file.size).sum();
     let few = given.len() <= kept();
-    let mut builder = Builder::new(spill, watch, total)?;
+    let mut builder = Builder::new(spills, watch, total)?;
     let (mut files, mut open) = (Vec::new(), Vec::new());
     let mut before = 0;
     for (file, number) in given.iter().zip(0..) {

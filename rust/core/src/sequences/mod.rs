@@ -196,7 +196,7 @@ impl SequenceIndex {
 
 /// An error with both files and places, in the order of files, if an id names two sequences.
 fn refuse_repeats(index: &Sequences, files: &[PathBuf]) -> Result<()> {
-    let Some((first, second)) = index.repeat(&std::env::temp_dir())? else { return Ok(()) };
+    let Some((first, second)) = index.repeat(&crate::io::Spills::elsewhere())? else { return Ok(()) };
     let place = |row: u64| -> Result<(PathBuf, Place)> {
         let Sequence { file, row, byte_offset, .. } = index.sequence(row)?;
         let record = Some(row).filter(|&row| row != UNKNOWN_ROW);

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use super::SequenceIndex;
 use super::written::{Written, sorted};
 use crate::error::{Error, Result};
-use crate::index::columns::{refuse_other, refuse_other_kind};
+use crate::index::columns::refuse_other;
 use crate::index::sequences::json::{self, JsonWriter};
 use crate::index::sequences::{Builder, Facts, KIND, Sequences};
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
 use crate::io::whole::{WholeFile, folder, refuse_folder, refuse_to_replace};
-use crate::io::{Fingerprint, Origin, Store};
+use crate::io::{Fingerprint, Origin, Spills, Store};
+use crate::replacing::{refuse_foreign_table, refuse_other_index};
 use crate::watch::Watch;
 
 const ARROW: &[u8] = b"ARROW1";
@@ -88,9 +89,8 @@ pub(super) fn refuse_files(path: &Path, files: &[PathBuf]) -> Result<()> {
 
 /// An error if there is a file that is no sequence index.
 pub(super) fn refuse_foreign(path: &Path) -> Result<()> {
-    refuse_other_kind(path, KIND)?;
-    let ours = |start: &[u8]| start.is_empty() || start.starts_with(ARROW) || ARROW.starts_with(start);
-    refuse_to_replace(path, None, "sequence index", ours)
+    refuse_other_index(path, KIND)?;
+    refuse_foreign_table(path, None, "sequence index")
 }
 
 /// An error if there is a file that is no sequence index in its readable form: JSON may be anything.
@@ -131,8 +131,8 @@ fn read_json(
     watch: &dyn Watch,
 ) -> Result<(Sequences, Origin, Vec<String>)> {
     let whole = refuse_foreign(twin).and_then(|()| WholeFile::create(twin));
-    let spill = if whole.is_ok() { folder(twin).to_owned() } else { std::env::temp_dir() };
-    let mut builder = Builder::new(&spill, watch, now.size)?;
+    let spills = if whole.is_ok() { Spills::beside(twin) } else { Spills::elsewhere() };
+    let mut builder = Builder::new(&spills, watch, now.size)?;
     let read = json::read(mapped.as_bytes(), &mut |rows| builder.take(rows)).map_err(|e| e.in_file(path))?;
     mapped.guarded().check_unchanged()?;
     let (counts, order) = (builder.counts(), builder.is_descending());
@@ -151,7 +151,7 @@ fn read_json(
     let written = if order {
         Written::collected(builder, &facts, whole)?
     } else {
-        Written::counted(counts, &facts, whole, watch, |take| sorted(builder, &facts, &spill, take))?
+        Written::counted(counts, &facts, whole, watch, |take| sorted(builder, &facts, &spills, take))?
     };
     let (index, origin) = written.named(because, false, |_| Ok(()))?;
     Ok((index, origin, remarks))

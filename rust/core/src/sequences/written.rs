@@ -1,14 +1,13 @@
 //! An index that was written and has no name yet.
 
 use std::io::BufWriter;
-use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::index::sequences::order::by_length;
 use crate::index::sequences::{Builder, Counts, Facts, Rows, Sequences};
 use crate::io::mapped::Mapped;
 use crate::io::whole::WholeFile;
-use crate::io::{Origin, Store};
+use crate::io::{Origin, Spills, Store};
 use crate::watch::Watch;
 
 /// Takes rows, some at a time.
@@ -49,7 +48,7 @@ impl Written {
                 Ok(Self::File(file))
             }
             Err(error) => {
-                let mut builder = Builder::new(&std::env::temp_dir(), watch, 0)?;
+                let mut builder = Builder::new(&Spills::elsewhere(), watch, 0)?;
                 pass(&mut |rows| builder.take(rows))?;
                 Ok(Self::Memory(memory(builder, facts)?, error))
             }
@@ -90,19 +89,19 @@ fn memory(builder: Builder<'_>, facts: &Facts) -> Result<Store> {
 }
 
 /// Hands over the rows that a builder has collected, by length.
-pub(super) fn sorted(builder: Builder<'_>, facts: &Facts, spill: &Path, take: &mut Take<'_>) -> Result<()> {
+pub(super) fn sorted(builder: Builder<'_>, facts: &Facts, spills: &Spills, take: &mut Take<'_>) -> Result<()> {
     // Without a name, so that nothing stays if the process is killed.
-    let staged = match tempfile::tempfile_in(spill) {
-        Ok(file) => {
+    let staged = match spills.file() {
+        Ok((file, folder)) => {
             let mut out = BufWriter::with_capacity(1 << 20, file);
             builder.finish(facts, &mut out)?;
-            let file = out.into_inner().map_err(|e| Error::io(spill, e.into_error()))?;
-            Store::File(Mapped::unnamed(file, spill)?)
+            let file = out.into_inner().map_err(|e| Error::io(&folder, e.into_error()))?;
+            Store::File(Mapped::unnamed(file, &folder)?)
         }
         Err(_) => memory(builder, facts)?,
     };
     let staged = Sequences::open(staged)?;
-    by_length(&[staged.lengths()], spill, |wanted, rows| staged.read(wanted, rows), take)
+    by_length(&[staged.lengths()], spills, |wanted, rows| staged.read(wanted, rows), take)
 }
 
 #[cfg(test)]
@@ -118,7 +117,7 @@ mod tests {
         for (id, length) in [("a", 1), ("b", 3), ("c", 2)] {
             rows.push(id, &Sequence { length, file: 0, row: 0, byte_offset: 0 });
         }
-        let mut builder = Builder::new(folder.path(), &Unwatched, 0).unwrap();
+        let mut builder = Builder::new(&Spills::into(folder.path()), &Unwatched, 0).unwrap();
         builder.take(&rows).unwrap();
         let file = FastaFile { path: "/x.fa".to_owned(), seen: Seen::Time(0.0) };
         let facts = Facts { files: vec![file], created: String::new(), json: None };
@@ -128,7 +127,7 @@ mod tests {
             lengths.extend(rows.iter().map(|(_, sequence)| sequence.length));
             Ok(())
         };
-        sorted(builder, &facts, folder.path(), &mut take).unwrap();
+        sorted(builder, &facts, &Spills::into(folder.path()), &mut take).unwrap();
         assert_eq!(lengths, [3, 2, 1]);
     }
 }

@@ -11,9 +11,9 @@ use crate::io::deflate::{Deflate, Inflating, Kind, detect};
 use crate::io::guarded::Guarded;
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
-use crate::io::whole::{WholeFile, folder};
+use crate::io::whole::WholeFile;
 use crate::io::zidx::{Builder, SPACING, Starts, Zidx};
-use crate::io::{Fingerprint, Origin, Scratch, Source, Store};
+use crate::io::{Fingerprint, Origin, Scratch, Source, Spills, Store};
 use crate::scan::tfrecord::{HEADER, TfRecordIndexer, Verify, frame};
 use crate::watch::{Unwatched, Watch};
 
@@ -108,7 +108,7 @@ impl Made<'_> {
             Ok(file) => file,
             Err(error) => return Ok((self.in_memory(watch)?, Origin::Memory { because: error.to_string() })),
         };
-        self.write(folder(index), &mut file, index, watch)?;
+        self.write(&Spills::beside(index), &mut file, index, watch)?;
         if let Some((mapped, error)) = file.publish_or_map()? {
             return Ok((Zidx::open(Store::File(mapped))?, Origin::Memory { because: error.to_string() }));
         }
@@ -122,14 +122,14 @@ impl Made<'_> {
 
     fn in_memory(&self, watch: &dyn Watch) -> Result<Zidx> {
         let mut bytes = Vec::new();
-        self.write(&std::env::temp_dir(), &mut bytes, self.path, watch)?;
+        self.write(&Spills::elsewhere(), &mut bytes, self.path, watch)?;
         Zidx::open(Store::memory(&bytes))
     }
 
     /// One pass over the file: points and records at once.
-    fn write(&self, spill: &Path, out: &mut impl Write, index: &Path, watch: &dyn Watch) -> Result<()> {
-        let mut builder = Builder::new(spill, SPACING);
-        let mut starts = Starts::new(spill);
+    fn write(&self, spills: &Spills, out: &mut impl Write, index: &Path, watch: &dyn Watch) -> Result<()> {
+        let mut builder = Builder::new(spills, SPACING);
+        let mut starts = Starts::new(spills);
         // Payloads are covered by the checksums of the compression, and compared again when they are read.
         let verify = if self.verify == Verify::Full { Verify::Lengths } else { self.verify };
         let mut pass = || -> Result<()> {
@@ -148,12 +148,12 @@ impl Made<'_> {
 
 /// A source over the compressed bytes `raw` in which records may be of any kind, for those who look for faults.
 pub(super) fn without_records(raw: Arc<dyn Source>, kind: Kind, watch: &dyn Watch) -> Result<Deflate> {
-    let spill = std::env::temp_dir();
-    let mut builder = Builder::new(&spill, SPACING);
+    let spills = Spills::elsewhere();
+    let mut builder = Builder::new(&spills, SPACING);
     Inflating::new(&*raw, kind, watch)?.into_index(&mut builder).finish()?;
     let mut bytes = Vec::new();
     let facts = Fingerprint { size: raw.len(), mtime_ns: 0, sample: 0 };
-    builder.finish(kind, &facts, Starts::new(&spill), &mut bytes, watch)?;
+    builder.finish(kind, &facts, Starts::new(&spills), &mut bytes, watch)?;
     Ok(Deflate::new(raw, Arc::new(Zidx::open(Store::memory(&bytes))?)))
 }
 
@@ -213,6 +213,8 @@ pub fn decompress(
         Ok(records)
     };
     let records = pass().map_err(|e| e.in_file(path))?;
+    // Who has the plain file deletes the other one, perhaps.
+    plain.sync()?;
     plain.publish()?;
     lines.map(WholeFile::publish).transpose()?;
     Ok(records)

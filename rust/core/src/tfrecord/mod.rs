@@ -22,6 +22,7 @@ use crate::io::deflate::Kind;
 use crate::io::mapped::Mapped;
 use crate::io::open::beside;
 use crate::io::pread::Pread;
+use crate::io::room::reserve;
 use crate::io::seldom::Seldom;
 use crate::io::source::checked;
 use crate::io::zidx::Zidx;
@@ -342,7 +343,7 @@ impl TfRecordFile {
     fn copy(&self, rows: &[u64], entries: &[Entry]) -> Result<Vec<u8>> {
         let needed = entries.iter().fold(0_usize, |sum, entry| sum.saturating_add(entry.size as usize));
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(needed).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+        reserve(&mut bytes, needed)?;
         bytes.resize(needed, 0);
         let mut rest = &mut bytes[..];
         let mut jobs: Vec<Job> = Vec::with_capacity(rows.len());

@@ -131,7 +131,7 @@ fn without_leave_to_build_a_missing_index_is_an_error() {
 fn an_index_that_cannot_be_written_is_kept_in_memory() {
     let folder = four(Kind::Gzip);
     // A name that leaves no room for more letters.
-    let path = folder.path(&"x".repeat(250));
+    let path = folder.path(&"x".repeat(252));
     fs::rename(folder.data(), &path).expect("a file");
     let file = TfRecordFile::open(&path, &OpenOptions::default()).expect("a file");
     assert!(matches!(file.origin(), Some(Origin::Memory { .. })));

@@ -14,7 +14,7 @@ use seekset_core::io::deflate::{Deflate, Inflating, Kind, detect};
 use seekset_core::io::mapped::Mapped;
 use seekset_core::io::store::Store;
 use seekset_core::io::zidx::{Builder, CHUNK, SPACING, Starts, Zidx};
-use seekset_core::io::{Fingerprint, Scratch, Source};
+use seekset_core::io::{Fingerprint, Scratch, Source, Spills};
 use seekset_core::watch::Unwatched;
 use seekset_core::{Error, Result};
 
@@ -48,10 +48,10 @@ pub fn packed(kind: Kind, data: &[u8], level: u32, block: usize) -> Vec<u8> {
 /// The bytes of the index of a file, whose records start at `starts`.
 fn index_of(file: &[u8], kind: Kind, spacing: u64, starts: &[u64]) -> Result<Vec<u8>> {
     let raw = file.to_vec();
-    let folder = std::env::temp_dir();
-    let mut builder = Builder::new(&folder, spacing);
+    let spills = Spills::elsewhere();
+    let mut builder = Builder::new(&spills, spacing);
     Inflating::new(&raw, kind, &Unwatched)?.into_index(&mut builder).finish()?;
-    let mut rows = Starts::new(&folder);
+    let mut rows = Starts::new(&spills);
     starts.iter().try_for_each(|&start| rows.push(start))?;
     let mut bytes = Vec::new();
     builder.finish(kind, &FINGERPRINT, rows, &mut bytes, &Unwatched)?;

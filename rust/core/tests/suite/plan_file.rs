@@ -87,7 +87,7 @@ fn a_plan_cut_anywhere_is_refused() {
 #[test]
 fn the_index_of_a_file_is_no_plan() {
     let message = open(&crate::samples::index_of(b">a\nACGT\n")).expect_err("an index").to_string();
-    assert!(message.contains("its columns are not those"), "{message}");
+    assert!(message.contains("this is the index of one FASTA file, which Fasta reads"), "{message}");
 }
 
 /// Where the fuzzer of plans starts from.

@@ -40,7 +40,8 @@ impl Sample {
 pub fn index_of(file: &[u8]) -> Vec<u8> {
     let source = file.to_vec();
     let fingerprint = Fingerprint { size: source.len() as u64, mtime_ns: 1, sample: 2 };
-    let mut builder = Builder::new(&source as &dyn Source, &std::env::temp_dir(), &Unwatched).expect("a builder");
+    let mut builder =
+        Builder::new(&source as &dyn Source, &seekset_core::io::Spills::elsewhere(), &Unwatched).expect("a builder");
     scan(&source, 1, &Unwatched, &mut builder).expect("a FASTA file");
     let mut bytes = Vec::new();
     builder.finish(&fingerprint, &mut bytes).expect("an index");

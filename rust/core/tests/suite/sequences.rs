@@ -36,7 +36,7 @@ fn sample() -> Vec<Row> {
 }
 
 fn builder_of(rows: &[Row]) -> Builder<'static> {
-    let mut builder = Builder::new(&std::env::temp_dir(), &Unwatched, 0).expect("a builder");
+    let mut builder = Builder::new(&seekset_core::io::Spills::elsewhere(), &Unwatched, 0).expect("a builder");
     for some in rows.chunks(2) {
         let mut columns = Rows::default();
         for (id, sequence) in some {
@@ -73,7 +73,7 @@ fn json_of(rows: &[Row]) -> Vec<u8> {
 
 /// What is read of JSON, as an index.
 fn read(bytes: &[u8]) -> Result<(json::Read, Sequences)> {
-    let mut builder = Builder::new(&std::env::temp_dir(), &Unwatched, 0)?;
+    let mut builder = Builder::new(&seekset_core::io::Spills::elsewhere(), &Unwatched, 0)?;
     let read = json::read(bytes, &mut |rows| builder.take(rows))?;
     let mut bytes = Vec::new();
     builder.finish(&Facts { files: read.files.clone(), created: read.created.clone(), json: None }, &mut bytes)?;
@@ -99,7 +99,8 @@ fn check(damaged: &[u8], what: &dyn std::fmt::Debug) {
         index.checked_lengths().is_err() || index.checked_lengths().is_ok_and(|found| found == lengths),
         "{what:?}"
     );
-    let _ = (index.verify(), index.repeat(&std::env::temp_dir()), index.sequence(5), index.id(u64::MAX));
+    let _ =
+        (index.verify(), index.repeat(&seekset_core::io::Spills::elsewhere()), index.sequence(5), index.id(u64::MAX));
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -143,7 +144,7 @@ proptest! {
         let mut sorted = rows.clone();
         sorted.sort_by_key(|(_, sequence)| std::cmp::Reverse(sequence.length));
         let mut found = Vec::new();
-        by_length(&[index.lengths()], &std::env::temp_dir(), |wanted, rows| index.read(wanted, rows), |rows| {
+        by_length(&[index.lengths()], &seekset_core::io::Spills::elsewhere(), |wanted, rows| index.read(wanted, rows), |rows| {
             let text = |id: &[u8]| String::from_utf8(id.to_vec()).expect("text");
             found.extend(rows.iter().map(|(id, sequence)| (text(id), sequence)));
             Ok(())
@@ -170,7 +171,7 @@ fn an_index_says_what_it_was_given() {
     let index = open(sound()).expect("an index");
     assert_eq!(rows_of(&index), sample());
     assert_eq!(index.tokens(), (1 << 40) + 70_010);
-    assert_eq!(index.repeat(&std::env::temp_dir()).expect("a look"), Some((0, 3)));
+    assert_eq!(index.repeat(&seekset_core::io::Spills::elsewhere()).expect("a look"), Some((0, 3)));
     index.verify().expect("a sound index");
 }
 

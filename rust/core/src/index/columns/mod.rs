@@ -12,7 +12,6 @@ pub use placed::Placed;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::path::Path;
 
 use arrow_ipc::{Block, Footer, Message};
 use arrow_schema::{DataType, Schema};
@@ -20,7 +19,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result};
 use crate::io::Store;
-use crate::io::mapped::Mapped;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// What stands after the last message: a continuation without a message.
@@ -57,6 +55,9 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 /// What makes a file of a kind.
+/// A schema lies within so many bytes from the start, whatever it says of files.
+const SCHEMA: usize = 64 << 20;
+
 const MADE: [(&str, &str); 2] = [
     ("sequences", "`seekset index FILES -o INDEX` makes a sequence index"),
     ("plan", "`seekset plan INDEX -o PLAN` makes a plan"),
@@ -86,17 +87,18 @@ fn told(kind: &str) -> String {
     format!("found '{kind}'{}", known.unwrap_or_default())
 }
 
-/// An error if there is an index of another kind at `path`, which must not be taken for a damaged one and replaced.
-pub(crate) fn refuse_other_kind(path: &Path, kind: &str) -> Result<()> {
-    let Ok(mapped) = Mapped::open(path) else { return Ok(()) };
-    let Ok(file) = open_file(mapped.as_bytes()) else { return Ok(()) };
-    let other = |found: &&String| *found != kind && KINDS.iter().any(|(known, _)| known == *found);
-    match file.schema.metadata().get(KIND).filter(other) {
-        Some(found) => {
-            let found = told(found);
-            Err(Error::format(0, format!("expected an index of kind '{kind}', {found}")).in_file(path))
-        }
-        None => Ok(()),
+/// What bytes are, in words, if they are an index of another kind.
+pub(crate) fn other_kind(bytes: &[u8], kind: &str) -> Option<String> {
+    let file = open_file(bytes).ok()?;
+    let found = file.schema.metadata().get(KIND)?;
+    (found != kind && KINDS.iter().any(|(known, _)| known == found)).then(|| told(found))
+}
+
+/// Whether an Arrow file is one of seekset's; a damaged one still has the names of its metadata, if anything.
+pub(crate) fn is_ours(bytes: &[u8]) -> bool {
+    match open_file(bytes) {
+        Ok(file) => file.schema.metadata().contains_key(KIND),
+        Err(_) => memchr::memmem::find(&bytes[..bytes.len().min(SCHEMA)], b"seekset.").is_some(),
     }
 }
 
@@ -310,6 +312,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::io::Spills;
     use crate::io::spool::Spool;
     use arrow_schema::Field;
 
@@ -319,7 +322,7 @@ mod tests {
     }
 
     fn spool(numbers: &[u8]) -> Spool {
-        let mut spool = Spool::new(&std::env::temp_dir(), 1 << 10);
+        let mut spool = Spills::elsewhere().spool(1 << 10);
         spool.append(numbers).unwrap();
         spool
     }

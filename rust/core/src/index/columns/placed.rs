@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::index::columns::{Column, write};
-    use crate::io::spool::Spool;
+    use crate::io::Spills;
 
     const NAMES: &[u8] = b"abc";
     const ENDS: [u64; 3] = [0, 1, 3];
@@ -117,7 +117,7 @@ mod tests {
         }
         placed.finish(&schema("ff")).unwrap();
         let spool = |bytes: &[u8]| {
-            let mut spool = Spool::new(&std::env::temp_dir(), 1 << 10);
+            let mut spool = Spills::elsewhere().spool(1 << 10);
             spool.append(bytes).unwrap();
             spool
         };

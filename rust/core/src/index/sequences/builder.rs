@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 
 use arrow_schema::{Field, Schema};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -15,8 +14,8 @@ use super::{
 use crate::error::{Error, Result};
 use crate::index::columns::{Column, Placed, sealed, write};
 use crate::index::lookup::hash_name;
-use crate::io::Fingerprint;
 use crate::io::spool::Spool;
+use crate::io::{Fingerprint, Spills};
 use crate::watch::{Beat, Watch};
 
 /// Bytes of a column that stay in memory while it is built.
@@ -132,7 +131,7 @@ pub struct Spools([Spool; BUFFERS]);
 
 impl Buffers for Spools {
     fn append(&mut self, buffer: usize, bytes: &[u8]) -> Result<()> {
-        Ok(self.0[buffer].append(bytes)?)
+        self.0[buffer].append(bytes)
     }
 }
 
@@ -157,9 +156,9 @@ pub struct Builder<'a, B = Spools> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder that spills to unnamed files in `folder`; `total` is what its watcher is told to be done.
-    pub fn new(folder: &Path, watch: &'a dyn Watch, total: u64) -> Result<Self> {
-        let spools = Spools(std::array::from_fn(|_| Spool::new(folder, COLUMN_IN_MEMORY)));
+    /// A builder that collects rows; `total` is what its watcher is told to be done.
+    pub fn new(spills: &Spills, watch: &'a dyn Watch, total: u64) -> Result<Self> {
+        let spools = Spools(std::array::from_fn(|_| spills.spool(COLUMN_IN_MEMORY)));
         Self::with(spools, Beat::new(watch, total))
     }
 

@@ -1,13 +1,13 @@
 //! Rows by length, the longest first; rows of one length stay in the order they came in.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::Turns;
 use super::builder::Rows;
 use super::reader::TAKEN;
 use crate::error::Result;
 use crate::index::lookup::{Hashed, Sorter};
+use crate::io::Spills;
 
 /// Lengths below this have their counts in an array.
 const SHORT: u64 = 1 << 16;
@@ -52,16 +52,16 @@ impl Places {
     }
 }
 
-/// Hands over rows by length, some at a time, in bounded memory: it spills to an unnamed file in `folder`. Rows are
+/// Hands over rows by length, some at a time, in bounded memory: it spills to an unnamed file. Rows are
 /// numbered through all of `lengths`, and read by their numbers, by several threads.
 pub fn by_length(
     lengths: &[&[u64]],
-    folder: &Path,
+    spills: &Spills,
     read: impl Fn(&[u64], &mut Rows) -> Result<()> + Sync,
     mut take: impl FnMut(&Rows) -> Result<()>,
 ) -> Result<()> {
     let mut places = Places::of(lengths.iter().copied().flatten());
-    let mut sorter = Sorter::<Placed>::new(folder);
+    let mut sorter = Sorter::<Placed>::new(spills);
     let shift = lengths.iter().map(|part| part.len() as u64).sum::<u64>().leading_zeros();
     for (&length, row) in lengths.iter().copied().flatten().zip(0..) {
         let next = places.next(length);

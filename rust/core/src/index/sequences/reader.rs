@@ -15,7 +15,7 @@ use crate::index::columns::Columns;
 use crate::index::ids::Ids;
 use crate::index::lookup::{Sorter, hash_name};
 use crate::io::prefetch::prefetch;
-use crate::io::{Fingerprint, Store, threads};
+use crate::io::{Fingerprint, Spills, Store, threads};
 
 /// Rows that one thread reads at a time.
 pub(crate) const TAKEN: u64 = 4096;
@@ -225,8 +225,8 @@ impl Sequences {
 
     /// The row of the first record, in the order of files, whose id one before it has, after the row of that one. Takes a
     /// pass over all ids.
-    pub fn repeat(&self, folder: &std::path::Path) -> Result<Option<(u64, u64)>> {
-        let mut sorter = Sorter::new(folder);
+    pub fn repeat(&self, spills: &Spills) -> Result<Option<(u64, u64)>> {
+        let mut sorter = Sorter::new(spills);
         for row in 0..self.len() {
             sorter.push_hash(hash_name(self.id(row)?.as_bytes()))?;
         }

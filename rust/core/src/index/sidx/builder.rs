@@ -1,8 +1,7 @@
 //! Writing an index: rows collected from a scan, in bounded memory.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write;
 
 use arrow_schema::{Field, Schema};
 use xxhash_rust::xxh3::Xxh3;
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::columns::{Column, sealed, write};
 use crate::index::lookup::{Repeats, Sorter, hash_name};
 use crate::io::spool::Spool;
-use crate::io::{Fingerprint, Source};
+use crate::io::{Fingerprint, Source, Spills};
 use crate::scan::fasta::marks::{MARK_STEP, marks};
 use crate::scan::fasta::{Record, Rows, Sink};
 use crate::watch::{Beat, Watch};
@@ -70,13 +69,13 @@ pub struct Builder<'a> {
     checks: [Spool; 2],
     sorter: Sorter,
     length_hash: Xxh3,
-    folder: std::path::PathBuf,
+    spills: Spills,
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for the records of `source` that spills to unnamed files in `folder` and is watched by `watch`.
-    pub fn new(source: &'a dyn Source, folder: &Path, watch: &'a dyn Watch) -> Result<Self> {
-        let spool = || Spool::new(folder, COLUMN_IN_MEMORY);
+    /// A builder for the records of `source` that is watched by `watch`.
+    pub fn new(source: &'a dyn Source, spills: &Spills, watch: &'a dyn Watch) -> Result<Self> {
+        let spool = || spills.spool(COLUMN_IN_MEMORY);
         let mut builder = Self {
             source,
             beat: Beat::new(watch, source.len()),
@@ -87,9 +86,9 @@ impl<'a> Builder<'a> {
             mark_ends: spool(),
             marks: spool(),
             checks: [spool(), spool()],
-            sorter: Sorter::new(folder),
+            sorter: Sorter::new(spills),
             length_hash: Xxh3::new(),
-            folder: folder.to_owned(),
+            spills: spills.clone(),
         };
         builder.id_ends.append(&0_u64.to_le_bytes())?;
         builder.mark_ends.append(&0_u32.to_le_bytes())?;
@@ -119,11 +118,10 @@ impl<'a> Builder<'a> {
     pub fn finish(mut self, fingerprint: &Fingerprint, out: &mut impl Write) -> Result<()> {
         let mut beat = self.beat;
         let rows = self.sorter.rows();
-        let (mut hashes, mut slots) =
-            (Spool::new(&self.folder, COLUMN_IN_MEMORY), Spool::new(&self.folder, COLUMN_IN_MEMORY));
+        let [mut hashes, mut slots] = [(); 2].map(|()| self.spills.spool(COLUMN_IN_MEMORY));
         let mut repeats = Repeats::default();
         let (ends, bytes) = (&mut self.id_ends, &mut self.id_bytes);
-        std::mem::replace(&mut self.sorter, Sorter::new(&self.folder)).finish(|pairs| {
+        std::mem::replace(&mut self.sorter, Sorter::new(&self.spills)).finish(|pairs| {
             let (tops, rows): (Vec<u32>, Vec<u64>) = pairs.iter().map(|p| ((p.hash >> 32) as u32, p.row)).unzip();
             hashes.append(bytemuck::cast_slice(&tops))?;
             slots.append(bytemuck::cast_slice(&rows))?;
@@ -155,7 +153,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn spooled_id(ends: &mut Spool, bytes: &mut Spool, row: u64) -> io::Result<Vec<u8>> {
+fn spooled_id(ends: &mut Spool, bytes: &mut Spool, row: u64) -> Result<Vec<u8>> {
     let mut span = [0_u64; 2];
     ends.read_at(row * 8, bytemuck::cast_slice_mut(&mut span))?;
     let mut id = vec![0; (span[1] - span[0]) as usize];

@@ -108,7 +108,7 @@ pub(crate) mod tests {
     /// The index of a file in memory. Tests of what builds on an index start from it, too.
     pub(crate) fn index_of(file: &[u8]) -> Sidx {
         let source = file.to_vec();
-        let mut builder = Builder::new(&source, &std::env::temp_dir(), &Unwatched).unwrap();
+        let mut builder = Builder::new(&source, &crate::io::Spills::elsewhere(), &Unwatched).unwrap();
         scan(&source, 1, &Unwatched, &mut builder).unwrap();
         let mut bytes = Vec::new();
         builder.finish(&Fingerprint { size: 1, mtime_ns: -2, sample: u64::MAX }, &mut bytes).unwrap();

@@ -8,6 +8,7 @@ use libdeflate_sys as sys;
 
 use super::header::{self, GZIP_MAGIC};
 use crate::error::{Error, Result};
+use crate::io::room::reserve;
 
 /// What deflate can't exceed: bytes out for a byte in.
 const MOST_RATIO: usize = 1032;
@@ -53,7 +54,7 @@ fn hinted(content: &[u8]) -> usize {
 }
 
 fn grow(out: &mut Vec<u8>, more: usize) -> Result<()> {
-    out.try_reserve_exact(more).map_err(|_| Error::too_large(format!("there is no memory for {more} bytes of it")))
+    reserve(out, more)
 }
 
 /// The error for what has more bytes inflated than are allowed.
@@ -70,7 +71,7 @@ impl Inflater {
     fn new() -> Result<Self> {
         // SAFETY: it takes nothing, and gives a state of its own or null.
         let state = NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() });
-        state.map(Self).ok_or_else(|| Error::too_large("there is no memory to inflate it"))
+        state.map(Self).ok_or_else(Error::no_memory)
     }
 
     /// Appends what a member holds to `out`, and says how many bytes the member has.

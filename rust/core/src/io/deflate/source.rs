@@ -164,7 +164,7 @@ impl Source for Deflate {
             let from = cursor.chunk.len() - (cursor.at - at) as usize;
             let rest = &cursor.chunk[from..];
             let rest = &rest[..rest.len().min(wanted - bytes.len())];
-            bytes.try_reserve(rest.len()).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+            bytes.try_reserve(rest.len()).map_err(|_| Error::no_memory())?;
             bytes.extend_from_slice(rest);
         }
         Ok(bytes)

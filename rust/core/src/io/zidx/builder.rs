@@ -1,7 +1,6 @@
 //! A `.zidx` under way: fed while a file is inflated, written when that has come to its end.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use libdeflater::{CompressionLvl, Compressor};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -10,7 +9,7 @@ use super::{CHUNK, HEAD, MAGIC, PAGE, Point, Tail, VERSION};
 use crate::error::Result;
 use crate::io::Fingerprint;
 use crate::io::deflate::Kind;
-use crate::io::spool::Spool;
+use crate::io::spool::{Spills, Spool};
 use crate::watch::{Beat, Watch};
 
 /// Bytes that each table keeps in memory before it moves to disk.
@@ -24,10 +23,10 @@ pub struct Starts {
 }
 
 impl Starts {
-    /// None yet. What does not fit into memory goes to an unnamed file in `folder`.
+    /// None yet.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
-        Self { spool: Spool::new(folder, IN_MEMORY), batch: Vec::new() }
+    pub fn new(spills: &Spills) -> Self {
+        Self { spool: spills.spool(IN_MEMORY), batch: Vec::new() }
     }
 
     /// One more.
@@ -59,10 +58,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Points about `spacing` uncompressed bytes apart. What does not fit into memory goes to an unnamed file in `folder`.
+    /// Points about `spacing` uncompressed bytes apart.
     #[must_use]
-    pub fn new(folder: &Path, spacing: u64) -> Self {
-        let spool = || Spool::new(folder, IN_MEMORY);
+    pub fn new(spills: &Spills, spacing: u64) -> Self {
+        let spool = || spills.spool(IN_MEMORY);
         Self {
             spacing: spacing.max(1),
             points: spool(),
