@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seekset.files import AnyPath
     from seekset.tfrecord import Verify
 
-__all__ = ["tfrecord_pipeline"]
+__all__ = ["READER", "tfrecord_pipeline"]
 
 READER = "records"
 """The name of the pipeline's reader, for DALI's iterators: ``reader_name=seekset.dali.READER``."""

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES, DOCS = ROOT / "python", ROOT / "docs"
 PUBLIC = (
     *("seekset", "seekset.augment", "seekset.dali", "seekset.datasets", "seekset.errors", "seekset.inference"),
-    *("seekset.loading", "seekset.quality", "seekset.shards", "seekset.world"),
+    *("seekset.loading", "seekset.quality", "seekset.report", "seekset.shards", "seekset.world"),
 )
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 

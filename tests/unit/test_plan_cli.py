@@ -118,11 +118,15 @@ def test_a_picture_is_drawn(cli, write, tmp_path, data, world_size):
     "words, code, message",
     [
         (["missing.fa"], 1, "seekset: missing.fa: No such file or directory\n"),
-        (["p.fa", "--max-length", "none", "--tokens", "10"], 1, "smaller than the longest sequence: row 2 costs 14"),
         (
-            ["p.fa", "--max-length", "none", "--tokens", "10"],
+            ["p.fa", "--max-length", "none", "--max-tokens", "10"],
             1,
-            "raise --tokens to 14, or set --max-length to 8 or less",
+            "smaller than the longest sequence: row 2 costs 14",
+        ),
+        (
+            ["p.fa", "--max-length", "none", "--max-tokens", "10"],
+            1,
+            "raise --max-tokens to 14, or set --max-length to 8 or less",
         ),
         (["p.fa", "--max-length", "5", "--overflow", "error"], 1, "the first is row 0 with 8 letters"),
         (

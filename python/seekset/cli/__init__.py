@@ -44,7 +44,7 @@ STAGES = {
     "Other": {
         "demo": ("demo", "Show the main jobs end to end, on generated data."),
         "doctor": ("doctor", "Show versions, threads, devices and optional parts."),
-        "completion": ("completion", "Print what completes commands in a shell."),
+        "completion": ("completion", "Print a completion script for your shell."),
     },
 }
 _COMMANDS = {name: about for commands in STAGES.values() for name, about in commands.items()}

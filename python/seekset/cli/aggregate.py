@@ -22,7 +22,7 @@ from seekset.progress import progress_bar
     help="The order of sequences.",
 )
 @click.option(
-    "--output-dtype", type=click.Choice(["float32", "float16"]), help="Of the vectors; the encoder's unless given."
+    "--output-dtype", type=click.Choice(["float32", "float16"]), help="Type of the vectors; the encoder's unless given."
 )
 @common_options()
 def command(
@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """Put the results of a run into one HDF5 file.
 
-    FOLDER is that of `seekset embed`, which does the same at its end: this is to do it again, or elsewhere. Nothing is
-    computed.
+    FOLDER is that of `seekset embed`, which does the same at its end. Use this to do it again, or in another form.
+    Nothing is computed.
     """
     from seekset.inference.aggregate import aggregate_run
 

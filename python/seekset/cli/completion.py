@@ -11,10 +11,10 @@ from seekset.cli.options import debug_option
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @debug_option
 def command(shell: str) -> None:
-    """Print what completes commands in a shell.
+    """Print a completion script for your shell.
 
-    Commands, options, choices and paths are completed. For this terminal only, or for all when put into the file that
-    the shell reads at its start:
+    It completes commands, options, choices and paths. Type the line for this terminal only, or put it into the file
+    that the shell reads when it starts:
 
     \b
       bash   eval "$(seekset completion bash)"          ~/.bashrc

@@ -56,7 +56,7 @@ class _Shares(click.ParamType):  # type: ignore[type-arg] # older versions of cl
 @command.command(name="build")
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="The folder that gets the databases.")
-@click.option("--sample", help="One sample for all records; 'file' for one for each file. Ids tell it unless given.")
+@click.option("--sample", help="One sample for all records, or 'file' for one for each file. Without it, ids name it.")
 @click.option("--parquet", type=PATH, help="Write the table of contigs (contig_id, length) that windows are made from.")
 @click.option("--splits", type=_Shares(), help="Shares of train, val and test: a table for each, beside --parquet.")
 @click.option("--replace", is_flag=True, help="Replace databases and tables that are there already.")
@@ -73,8 +73,9 @@ def build(
 ) -> None:
     """Make sample databases of FASTA FILES (plain or bgzip).
 
-    A record goes to the sample that its id names, as in BCR__ECT-SAMPLE__CONTIG. With --sample NAME all go into one
-    database, whatever their ids; with --sample file those of each file go into one, and get ids that tell it.
+    FILES may be globs, folders and indexes. A record goes to the sample that its id names, as in
+    BCR__ECT-SAMPLE__CONTIG. With --sample NAME all go into one database, whatever their ids; with --sample file, each
+    file becomes a sample of its own, and its records get ids that name that sample.
 
     Whether a contig is in train, val or test follows from its id alone; where shares add up to less than 1, the rest
     is in none.
@@ -142,7 +143,8 @@ def precompute(
 
     PARQUET lists them by id and length. A window database that is there already is replaced, any other file is not.
 
-    Of a window's tokens two are bos and eos: a larger stride than the rest leaves letters out, and is warned of.
+    Two tokens of each window are bos and eos. If the stride is larger than the window size less these two, some letters
+    are in no window, and a warning says how many.
     """
     from seekset.eden import precompute_window_database
 
@@ -176,8 +178,8 @@ def precompute(
 def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
     """Look whether every window of DATABASE can be read.
 
-    Their letters are in the sample databases in FOLDER. Told are, for each kind of fault, how many there are and the
-    first few; the exit code is 1 if there is one.
+    Their letters are in the sample databases in FOLDER. For each kind of fault it shows the number and the first few;
+    the exit code is 1 if there is one.
     """
     from seekset import _core
     from seekset.eden import find_sample_databases
@@ -216,7 +218,7 @@ def validate(folder: str, database: str, as_json: bool, quiet: bool) -> None:
 def stats(database: str, log_dir: str, split: str | None, plot: str | None, as_json: bool, quiet: bool) -> None:
     """Show which windows of DATABASE a run has read.
 
-    How often, is counted from the logs of its processes.
+    Reads are counted from the logs that the run's processes wrote.
     """
     from seekset import _core
     from seekset.eden_log import find_logs, read_coverage

@@ -64,7 +64,7 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     show_default=True,
     help="What becomes of longer ones.",
 )
-@click.option("--devices", help="Such as 2,3 or cpu,cpu; every GPU, else one worker on the processor, unless given.")
+@click.option("--devices", help="Such as 2,3 or cpu,cpu. Without it: every GPU, or else one worker on the processor.")
 @click.option(
     "--backend",
     type=click.Choice(["local", "ray", "torchrun"]),
@@ -72,7 +72,10 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     show_default=True,
     help="Where workers run.",
 )
-@click.option("--address", help="Of a Ray cluster, such as auto; one on this machine unless given.")
+@click.option(
+    "--address",
+    help="Address of a Ray cluster; 'auto' finds a running one. Without it, Ray is started on this machine.",
+)
 @click.option(
     "--schedule",
     type=click.Choice(["queue", "stride"]),
@@ -90,7 +93,7 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     help="The order of the result.",
 )
 @click.option(
-    "--output-dtype", type=click.Choice(["float32", "float16"]), help="Of the result; the encoder's unless given."
+    "--output-dtype", type=click.Choice(["float32", "float16"]), help="Type of the result; the encoder's unless given."
 )
 @click.option(
     "--batch-timeout",
@@ -104,7 +107,7 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
     type=click.FloatRange(min=0, min_open=True),
     default=1800.0,
     show_default=True,
-    help="The same for loading the encoder.",
+    help="Seconds after which loading the encoder counts as hung.",
 )
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a model.")
 @click.option("--unsafe-weights", is_flag=True, help="Load weights that are pickles, too.")
@@ -112,8 +115,8 @@ def _arguments(ctx: click.Context, param: click.Parameter, words: tuple[str, ...
 def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Run an encoder over every sequence of FILES.
 
-    All devices work on it, and the vectors go into one HDF5 file. Whatever ends it, --resume goes on with what is
-    missing: FILES, the encoder and the batches are those of the run then, and need not be given again.
+    All devices work on it, and the vectors go into one HDF5 file. FILES may be globs, folders and indexes. Whatever
+    ends a run, --resume goes on with what is missing: it takes FILES, the encoder and the batch options from the run.
 
     Exit codes: 0 every sequence has its vector, 1 some have none or the run could not go on, 2 the command was used
     wrongly, 130 and 143 interrupted.
@@ -121,7 +124,7 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
     from seekset.cli.display import chosen_display
     from seekset.errors import MismatchError
     from seekset.inference.request import Request
-    from seekset.inference.run import embed
+    from seekset.inference.run import LeaderError, embed
 
     if options["resume"] and options["restart"]:
         raise click.UsageError("a run is resumed or started over, not both")
@@ -137,7 +140,10 @@ def command(files: tuple[str, ...], output: str, as_json: bool, quiet: bool, **o
         request = Request.of(files, output, _as_begun(output, options) if options["resume"] else options)
     except MismatchError as error:
         raise click.UsageError(str(error)) from None
-    summary = embed(request, chosen_display(quiet=quiet or as_json))
+    try:
+        summary = embed(request, chosen_display(quiet=quiet or as_json))
+    except LeaderError:
+        click.get_current_context().exit(1)  # what is wrong, that rank says
     if summary.leads:
         _tell(summary, output, as_json=as_json, quiet=quiet)
     click.get_current_context().exit(summary.exit_code)

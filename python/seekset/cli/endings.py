@@ -21,7 +21,7 @@ EXIT_CODES = {
     0: "done",
     _WRONG: "something is wrong with a file, or not everything could be done",
     _MISUSED: "the command was used wrongly",
-    _UNEXPECTED: "an error that nobody has thought of; please report it",
+    _UNEXPECTED: "an unexpected error (a bug); please report it",
     _INTERRUPTED: "interrupted with Ctrl-C",
     _UNREAD: "whoever read the output went away",
     143: "ended by SIGTERM",

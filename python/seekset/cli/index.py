@@ -41,7 +41,7 @@ def command(
     """Index FASTA files (plain or bgzip).
 
     Each FILE gets a FILE.sidx beside it. FILES may be globs and folders. Indexes that fit their files are left as they
-    are. A file that can't be indexed does not keep the others from theirs.
+    are. If one file can't be indexed, the others still are.
 
     With -o, a sequence index is written as well: one list of all records of all FILES, the longest first, which plans
     and batches are made from. It is JSON, which people can read, if the path ends in .json, and Arrow if not.

@@ -35,7 +35,15 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # older versions of cli
 
 @click.command(name="plan")
 @click.argument("index", nargs=-1, required=True, type=PATH)
-@click.option("--tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of a batch.")
+@click.option(
+    "--max-tokens",
+    "--tokens",
+    "tokens",
+    type=click.IntRange(min=1),
+    default=16384,
+    show_default=True,
+    help="Most tokens of a batch.",
+)
 @click.option("--max-length", type=_Limit(), default=1022, show_default=True, help="Most letters of a sequence.")
 @click.option(
     "--overflow",
@@ -81,8 +89,8 @@ def command(
 ) -> None:
     """Pack the sequences of INDEX into batches.
 
-    INDEX is a sequence index over many files, as Arrow or JSON, or FASTA files, which may be globs and folders. Shown
-    is how full batches are and how even ranks, which take every n-th batch.
+    INDEX is a sequence index over many files, as Arrow or JSON, or FASTA files, which may be globs and folders. It
+    shows how full the batches are and how evenly tokens fall to ranks; a rank takes every n-th batch.
     """
     if overlap and overflow != "split":
         raise click.UsageError("--overlap needs --overflow split")
@@ -149,7 +157,7 @@ def in_options(message: str) -> str:
 # The second choice of overflow is named without its argument.
 _OPTIONS = (
     (r'(overflow=)?"(truncate|split|error)"', r"--overflow \2"),
-    (r"\bmax_tokens\b", "--tokens"),
+    (r"\bmax_tokens\b", "--max-tokens"),
     (r"\bmax_length\b", "--max-length"),
 )
 

@@ -140,7 +140,11 @@ _OPTIONS = (
     click.option(
         "--pool-rows", type=click.IntRange(min=1), default=2_000_000, show_default=True, help="Most rows of the pool."
     ),
-    click.option("--threshold", type=click.IntRange(min=0), help="Fill the pool below so many rows. 3/4 unless given."),
+    click.option(
+        "--threshold",
+        type=click.IntRange(min=0),
+        help="Refill the pool when fewer rows than this are left (three quarters of --pool-rows unless given).",
+    ),
     click.option(
         "--open-shards", type=click.IntRange(min=1), default=1, show_default=True, help="Shards of each read by turns."
     ),
@@ -155,7 +159,7 @@ _OPTIONS = (
         "--max-bytes", type=_Bytes(), default="3GB", show_default=True, help='Budget, such as 512MiB, or "none".'
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="What rows are drawn by."
+        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the order."
     ),
     click.option("--batch", type=click.IntRange(min=1), default=100, show_default=True, help="Rows of a batch."),
 )
@@ -182,9 +186,9 @@ def command() -> None:
 def inspect(directories: tuple[str, ...], plot: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
     """Show the first epoch that a mixed pool makes of shards in DIRECTORIES: rows, memory, and how well it mixes.
 
-    --ranges, --weights and --readers take one word for each directory, up to the next option: so directories come
-    first. Shards are counted, but no row is delivered; what was counted is kept beside the shards. Figures are those of
-    one process.
+    --ranges, --weights and --readers: these options take one word for each directory, so give the directories first.
+    Shards are counted, but no row is delivered; what was counted is kept beside the shards. Figures are those of one
+    process.
     """
     plan, found = inspected(directories, options, quiet=quiet or as_json)
     quality = found.quality
@@ -207,6 +211,8 @@ def _show(found: Inspection, facts: dict[str, Any]) -> None:
     if found.quality is not None:
         click.echo()
         show_table(*found.quality.table())
+        if found.quality.remark is not None:
+            say(found.quality.remark)
 
 
 def inspected(directories: tuple[str, ...], options: dict[str, Any], *, quiet: bool) -> tuple[MixPlan, Inspection]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("what", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", type=PATH, help="Write the page to this file.")
 @click.option(
-    "--kind", type=click.Choice(["index", "plan", "pool", "run"]), help="What WHAT is. Found out unless given."
+    "--kind", type=click.Choice(["index", "plan", "pool", "run"]), help="The kind of WHAT; found out unless given."
 )
 @pool_options
 @common_options(json="one JSON object with all figures")
@@ -33,10 +33,10 @@ def command(
 ) -> None:
     """Write one HTML page about WHAT.
 
-    It needs neither a network nor anything beside it. WHAT is a FASTA file or its .sidx, a sequence index (Arrow or
-    JSON), a plan, or the folder of a run of `seekset embed`, under way or not; several are FASTA files, or
+    The page needs neither a network nor other files. WHAT is a FASTA file or its .sidx, a sequence index (Arrow or
+    JSON), a plan, or the folder of a run of `seekset embed`, under way or not. It may also be several FASTA files, or
     folders of shards, which make one mixed pool. All options from --ranges on are those of `seekset pool inspect`, and
-    for pools alone.
+    only for pools.
     """
     from seekset import report
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], plot: str | None, index: str | None, as_json: bool, quiet: bool) -> None:
     """Show how many records FILES have and how long they are.
 
-    Indexes tell, which are made where they are missing. FILES may be globs and folders, and an index stands for its
-    files.
+    The figures come from each file's index, which is made if it is missing. FILES may be globs and folders, and an
+    index stands for its files.
     """
     from seekset.errors import SeeksetError
     from seekset.files import find_fastas

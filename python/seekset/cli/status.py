@@ -27,8 +27,8 @@ _REFRESH, _LINES = 1.0, 10.0
 def command(folder: str, watch: bool, as_json: bool, quiet: bool) -> None:
     """Show how far the run in FOLDER is.
 
-    Told are devices, speed, what is done and what failed, and how long it will take. A run whose coordinator was killed
-    is told from one that runs.
+    It shows devices, speed, what is done and failed, and the time left. It notices when the process that led the run
+    was killed.
     """
     path = Path(folder)
     history = _looked_up(path)

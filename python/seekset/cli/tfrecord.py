@@ -36,9 +36,10 @@ def command() -> None:
 @click.option("-f", "--replace", "--force", "force", is_flag=True, help="Replace files that are there already.")
 @common_options()
 def decompress(file: str, output: str | None, index: bool, force: bool, as_json: bool, quiet: bool) -> None:
-    """Make a plain TFRecord file, as DALI needs it, of FILE, which is compressed with gzip or zlib.
+    """Decompress FILE (gzip or zlib) into the plain TFRecord file that DALI needs.
 
-    All checksums are compared on the way, in one pass and in bounded memory. What is wrong leaves nothing behind.
+    All checksums are compared on the way, in one pass and in bounded memory. If a checksum is wrong, nothing is
+    written.
     """
     from seekset.compression import decompress_tfrecord
 
@@ -57,8 +58,8 @@ def decompress(file: str, output: str | None, index: bool, force: bool, as_json:
 def verify(files: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Compare all checksums of FILES, of lengths and of payloads.
 
-    Every fault is told with file, record and byte offset, those of files that can't be read on stderr; the exit code is
-    1 if there is one. FILES may be globs and folders.
+    It shows every fault with file, record and byte offset; files that can't be read are told on stderr. The exit code
+    is 1 if there is a fault. FILES may be globs and folders.
     """
     from seekset import _core
     from seekset.errors import SeeksetError

@@ -37,8 +37,8 @@ def command(
     """Write FILE.idx for each TFRecord FILE.
 
     It is what DALI's tfrecord2idx writes. FILES may be globs and folders. With - the bytes come from stdin; their index
-    goes to -o, or to stdout without it. An index is written whole or not at all. A file that can't be indexed does not
-    keep the others from theirs.
+    goes to -o, or to stdout without it. An index is written whole or not at all. If one file can't be indexed, the
+    others still are.
     """
     from seekset.tfrecord import find_tfrecords
 
