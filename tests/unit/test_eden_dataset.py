@@ -316,13 +316,26 @@ def test_databases_that_were_replaced_are_noticed_in_other_processes(dbs, window
         pickle.loads(pickled)
 
 
+def test_a_state_of_databases_that_were_made_anew_is_refused_though_they_have_as_many_bytes(dbs, windows):
+    path = create_sample_database("A", SAMPLES["A"].items(), dbs)
+    state, size = made(dbs, windows).state_dict(), path.stat().st_size
+    create_sample_database("A", [(contig, text[::-1]) for contig, text in SAMPLES["A"].items()], dbs)
+    assert path.stat().st_size == size
+    with pytest.raises(MismatchError, match=r"state mismatch: files was 'train\.sqlite, "):
+        made(dbs, windows).load_state_dict(state)
+    create_sample_database("A", SAMPLES["A"].items(), dbs)
+    made(dbs, windows).load_state_dict(state)
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["before it is read", "after it was read"])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_a_database_that_changes_while_it_is_open_is_noticed_with_the_next_batch(dbs, windows, shuffle):
+def test_a_database_that_changes_while_it_is_open_is_noticed_with_the_next_batch(dbs, windows, shuffle, read):
     ds = made(dbs, windows, shuffle=shuffle)
     places = range(len(ds))
-    ds.__getitems__(places)
+    if read:
+        ds.__getitems__(places)
     create_sample_database("A", [(contig, text[::-1] + "A") for contig, text in SAMPLES["A"].items()], dbs)
-    with pytest.raises(StaleIndexError, match=r"glm_dataset_A.sqlite: it has changed since it was first read"):
+    with pytest.raises(StaleIndexError, match=r"glm_dataset_A.sqlite: it has changed since it was opened"):
         ds.__getitems__(places)
 
 
@@ -330,7 +343,7 @@ def test_a_window_database_that_changes_while_it_is_open_is_noticed_with_the_nex
     ds = made(dbs, windows)
     ds[0]
     os.utime(windows, (1, 1))
-    with pytest.raises(StaleIndexError, match="it has changed since it was first read: its modification time was"):
+    with pytest.raises(StaleIndexError, match="it has changed since it was opened: its modification time was"):
         ds[1]
 
 

@@ -76,7 +76,7 @@ impl EdenSequences {
                 "there must be one database for each sample, not {paths} for {samples}"
             )));
         }
-        let looks = paths.iter().map(|_| FirstLook::default()).collect();
+        let looks = paths.iter().map(|path| FirstLook::now(path)).collect();
         Ok(Self { samples, paths, looks, readers: Readers::new() })
     }
 

@@ -41,7 +41,7 @@ impl EdenWindows {
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let counted = [OnceLock::new(), OnceLock::new()];
-        let (readers, metadata, look) = (Readers::new(), ArcSwapOption::const_empty(), FirstLook::default());
+        let (readers, metadata, look) = (Readers::new(), ArcSwapOption::const_empty(), FirstLook::now(path));
         Self { path: path.to_owned(), readers, metadata, counted, look }
     }
 

@@ -55,7 +55,7 @@ impl Fingerprint {
     }
 }
 
-/// What a file looked like when it was first read. It is looked at by name: one that was replaced is noticed, too.
+/// What a file looked like at first. It is looked at by name: one that was replaced is noticed, too.
 ///
 /// Nothing here waits for another thread, which a fork could have left behind.
 #[derive(Debug, Default)]
@@ -64,6 +64,13 @@ pub(crate) struct FirstLook {
 }
 
 impl FirstLook {
+    /// What a file looks like now; of one that is not there yet, what it will look like when it is read.
+    pub fn now(path: &Path) -> Self {
+        let look = Self::default();
+        let _ = look.check(path);
+        look
+    }
+
     /// An error if size or time of the file are not what they were.
     pub fn check(&self, path: &Path) -> Result<()> {
         let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
@@ -73,7 +80,7 @@ impl FirstLook {
             return Ok(());
         };
         then.difference(&now).map_or(Ok(()), |difference| {
-            let message = format!("it has changed since it was first read: {difference}; open it anew");
+            let message = format!("it has changed since it was opened: {difference}; open it anew");
             Err(Error::Stale { path: Some(path.to_owned()), message })
         })
     }
