@@ -29,6 +29,7 @@ class Headline(NamedTuple):
 
 HEADLINES = (
     Headline("open an index, read a record", "open", "pysam"),
+    Headline("open an index, read a record", "open", "pyfastx"),
     Headline("index 2 M proteins", "index-proteins", "pysam (samtools faidx)"),
     Headline("index a genome", "index-genome", "pyfastx"),
     Headline("gather 100 000 proteins", "gather", "pysam, loop"),
@@ -41,6 +42,7 @@ HEADLINES = (
     Headline("index 2 M TFRecords", "tfrecord-index-small", "s3dlio"),
     Headline("Examples to arrays", "examples-file", "TensorFlow parse_example"),
     Headline("mixed pool, .npz", "pool-native", "webdataset shuffle, tar of pickles"),
+    Headline("mixed pool, .npz", "pool-native", "Hugging Face shuffle, Arrow"),
     Headline("mixed pool, .pkl.gz", "pool-pickles", "webdataset shuffle"),
     Headline("aggregate 1 M vectors", "aggregate", "numpy and h5py, all in memory"),
 )
@@ -53,6 +55,7 @@ _SHORT = {
     "SQLite SUBSTR and a Python tokenizer": "SQLite SUBSTR",
     "webdataset shuffle, tar of pickles": "webdataset",
     "webdataset shuffle": "webdataset",
+    "Hugging Face shuffle, Arrow": "Hugging Face, Arrow",
     "numpy and h5py, all in memory": "numpy and h5py",
     "TensorFlow parse_example": "TensorFlow",
 }
@@ -79,7 +82,7 @@ def draw(drawn: Sequence[tuple[Headline, results.Data]]) -> str:
     height = _TOP + len(drawn) * _STEP + 46
     picture = Drawing(_WIDTH, height, "How many times faster seekset is than its peers")
     picture.text(20, 30, "How many times faster seekset is than …", "title")
-    picture.text(20, 50, "medians of three repeats, in turns, after comparing answers; logarithmic scale", "faint")
+    picture.text(20, 50, "files in memory, 2 cores; medians of three repeats, in turns, after comparing answers; logarithmic scale", "faint")
     most = max((row["ratio"] for _, row in drawn), default=1)
     decades = max(math.log10(most), 1)
     bottom = _TOP + len(drawn) * _STEP
