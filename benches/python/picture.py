@@ -82,7 +82,12 @@ def draw(drawn: Sequence[tuple[Headline, results.Data]]) -> str:
     height = _TOP + len(drawn) * _STEP + 46
     picture = Drawing(_WIDTH, height, "How many times faster seekset is than its peers")
     picture.text(20, 30, "How many times faster seekset is than …", "title")
-    picture.text(20, 50, "files in memory, 2 cores; medians of three repeats, in turns, after comparing answers; logarithmic scale", "faint")
+    picture.text(
+        20,
+        50,
+        "files in memory, 2 cores; medians of three repeats, in turns, after comparing answers; logarithmic scale",
+        "faint",
+    )
     most = max((row["ratio"] for _, row in drawn), default=1)
     decades = max(math.log10(most), 1)
     bottom = _TOP + len(drawn) * _STEP

@@ -158,9 +158,7 @@ _OPTIONS = (
     click.option(
         "--max-bytes", type=_Bytes(), default="3GB", show_default=True, help='Budget, such as 512MiB, or "none".'
     ),
-    click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the order."
-    ),
+    click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the order."),
     click.option("--batch", type=click.IntRange(min=1), default=100, show_default=True, help="Rows of a batch."),
 )
 
@@ -281,7 +279,8 @@ def _draw(quality: MixingQuality | None, plan: MixPlan, out: str) -> None:
 
     if quality is None:
         raise click.UsageError("--plot: there are no rows whose mixing could be drawn")
-    rows = f"{quality.rows:,} rows of {len(plan.shards):,} shards in batches of {quality.batch:,}"
+    some = "" if quality.remark is None else f" (a sample of {quality.of_rows:,})"
+    rows = f"{quality.rows:,} rows{some} of {len(plan.shards):,} shards in batches of {quality.batch:,}"
     how = "drawn from all rows" if plan.mixing == "global" else f"{plan.open_shards} of each source open"
     names = ", ".join(source.name for source in plan.sources)
     names = names if len(names) <= _LETTERS else f"{names[:_LETTERS]}…"
