@@ -7,15 +7,28 @@ import glob
 import hashlib
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, SeeksetWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["SUFFIXES", "AnyPath", "as_path", "find_fastas", "find_files", "fingerprint", "is_stream", "refuse_stream"]
+__all__ = [
+    "SUFFIXES",
+    "AnyPath",
+    "as_path",
+    "content_sample",
+    "content_samples",
+    "find_fastas",
+    "find_files",
+    "fingerprint",
+    "is_stream",
+    "refuse_stream",
+    "state_of",
+]
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -29,6 +42,15 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq"),
 }
 """How the names of files end, by what is in them; in small letters."""
+
+# What the name of a compressed copy has more than that of the file.
+_PACKED = (".gz", ".bgz", ".bgzf", ".zlib")
+
+# As indexes sample the files that they are of: `rust/core/src/io/fingerprint.rs`.
+_SAMPLES = 16
+_SAMPLE_BYTES = 4096
+# Samples are waits for a disk: so many files at a time.
+_AT_ONCE = 16
 
 
 def find_files(
@@ -53,17 +75,36 @@ def find_files(
             continue
         else:
             names = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 (a Path's glob has one fixed root)
-        names = [
-            name for name in names if name.suffix not in indexes and not name.name.startswith(".") and name.is_file()
-        ]
+        names = [name for name in names if name.suffix not in indexes and not name.name.startswith(".")]
+        _refuse_dangling(names)
+        names = [name for name in names if name.is_file()]
         if not names:
             raise FileNotFoundError(errno.ENOENT, _missing(path, kind), str(path))
+        _tell_of_twins(names)
         found.update(dict.fromkeys(sorted(names)))
     # Two ways to spell one path are one file. Links are not: whoever makes them wants a file to count more than once.
     spelled: dict[str, Path] = {}
     for path in found:
         spelled.setdefault(os.path.abspath(path), path)  # noqa: PTH100 (a Path keeps its dots)
     return list(spelled.values())
+
+
+def _refuse_dangling(names: Iterable[Path]) -> None:
+    """Raise an error for a link that leads nowhere: a file was meant, and a part of the data would be missing."""
+    for name in sorted(names):
+        if name.is_symlink() and not name.exists():
+            reason = f"a link that leads nowhere (to {name.readlink()}): mend it or remove it"
+            raise FileNotFoundError(errno.ENOENT, reason, str(name))
+
+
+def _tell_of_twins(names: Iterable[Path]) -> None:
+    """Warn of a file that is there both plain and compressed, since each of its rows would come twice."""
+    known = set(names)
+    for name in sorted(known):
+        twins = (name.with_name(name.name + packed) for packed in _PACKED)
+        if twin := next((twin for twin in twins if twin in known), None):
+            message = f"both {name} and {twin.name} are read; where they hold the same, keep or name one of them"
+            warnings.warn(message, SeeksetWarning, stacklevel=4)
 
 
 def _missing(path: Path, kind: str) -> str:
@@ -121,9 +162,48 @@ def fingerprint(facts: Sequence[Sequence[Any]]) -> str:
     return f"{name if len(facts) == 1 else f'{name} and {len(facts) - 1} more'}, {digest}"
 
 
+def state_of(path: Path, stat: os.stat_result | None = None) -> tuple[int, ...]:
+    """What tells a file from one that took its place since: its size, time of modification and inode."""
+    found = path.stat() if stat is None else stat
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def content_sample(path: Path) -> str:
+    """A digest of a file's content, wherever it lies: of 16 blocks of 4 KiB, both ends among them; of all, if small.
+
+    >>> content_sample(Path("proteins.fa"))
+    '9da33238a91f84a0'
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        last, is_small = size - _SAMPLE_BYTES, size <= _SAMPLES * _SAMPLE_BYTES
+        places = range(0, size, _SAMPLE_BYTES) if is_small else [last * k // (_SAMPLES - 1) for k in range(_SAMPLES)]
+        for place in places:
+            digest.update(os.pread(file.fileno(), _SAMPLE_BYTES, place))
+    return digest.hexdigest()
+
+
+def content_samples(paths: Sequence[Path]) -> list[str]:
+    """The same of many files, several at a time."""
+    if len(paths) <= 1:
+        return [content_sample(path) for path in paths]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths)), "seekset-samples") as threads:
+        return list(threads.map(content_sample, paths))
+
+
 def as_path(path: AnyPath) -> Path:
-    """A path, whatever it was given as."""
-    return Path(os.fsdecode(path))
+    """A path, whatever it was given as. Empty text is none: it would be the current folder.
+
+    >>> as_path(b"proteins.fa")
+    PosixPath('proteins.fa')
+    """
+    name = os.fsdecode(path)
+    if not name:
+        raise ValueError("a path is empty text; give '.' for the current folder")
+    return Path(name)
 
 
 def refuse_stream(path: AnyPath) -> None:

@@ -254,7 +254,7 @@ def test_a_plain_file_goes_where_it_is_told_and_replaces_nothing(cli, write, tmp
     write(b"mine", "out")
     done = cli("tfrecord", "decompress", "y.gz", "-o", "out")
     assert (done.returncode, (tmp_path / "out").read_bytes()) == (1, b"mine")
-    assert done.stderr == "seekset: out: there is a file already; overwrite=True (-f) replaces it\n"
+    assert done.stderr == "seekset: out: there is a file already; overwrite=True (--replace) replaces it\n"
     assert cli("tfrecord", "decompress", "-q", "-f", "y.gz", "-o", "out").stdout == ""
     assert (tmp_path / "out").read_bytes() == WHOLE
 

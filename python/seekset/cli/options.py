@@ -15,8 +15,18 @@ __all__ = ["PATH", "common_options", "debug_option", "drawing", "index_option", 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+
+class _Path(click.Path):
+    """A path; none that is empty, as one is whose variable was never set: it would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 # Whether a file is there and may be read is found out, and told, by whoever reads it.
-PATH = click.Path(readable=False)
+PATH = _Path(readable=False)
 
 index_option: Callable[[_Command], _Command] = click.option(
     "--index",

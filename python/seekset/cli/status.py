@@ -11,6 +11,7 @@ import click
 
 from seekset.cli.options import PATH, common_options
 from seekset.cli.terminal import say, show_json, show_table
+from seekset.errors import MismatchError
 
 if TYPE_CHECKING:
     from seekset.inference.history import History
@@ -31,6 +32,8 @@ def command(folder: str, watch: bool, as_json: bool, quiet: bool) -> None:
     was killed.
     """
     path = Path(folder)
+    if path.is_file():
+        raise MismatchError(f"{path}: it is a file, and no folder of `seekset embed`")
     history = _looked_up(path)
     if watch and not as_json and not quiet and sys.stdout.isatty():
         _draw(path)

@@ -101,7 +101,7 @@ pub fn open_watched(path: &Path, access: Access, table: Table, watch: &dyn Watch
             (Box::new(pread), fingerprint, start)
         }
     };
-    refuse_foreign(start).map_err(|e| e.in_file(path))?;
+    refuse_foreign(start).and_then(|()| refuse_nothing(path, raw.len())).map_err(|e| e.in_file(path))?;
     if !start.starts_with(&GZIP_MAGIC) {
         return Ok(Opened { source: raw.into(), fingerprint, remark: None });
     }
@@ -131,6 +131,17 @@ fn refuse_foreign(start: [u8; 6]) -> Result<()> {
         0,
         format!("expected text or BGZF, found a {kind} file; decompress it, or recompress it with bgzip"),
     ))
+}
+
+/// An error for a file without any bytes that should be compressed by its name: not even nothing is compressed to that.
+pub(crate) fn refuse_nothing(path: &Path, bytes: u64) -> Result<()> {
+    let packed = ["gz", "bgz", "bgzf", "zlib"];
+    let named = path.extension().is_some_and(|suffix| packed.iter().any(|one| suffix.eq_ignore_ascii_case(one)));
+    if bytes > 0 || !named {
+        return Ok(());
+    }
+    let message = "expected compressed data, as its name says, found no bytes at all: it may have been cut short";
+    Err(Error::format(0, message))
 }
 
 /// `path` with `.suffix` added.

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::index::idx::{self, Cover};
 use crate::io::Source;
 use crate::io::mapped::Mapped;
+use crate::io::open::refuse_nothing;
 use crate::io::whole::{WholeFile, refuse_to_replace};
 use crate::scan::tfrecord::{Entry, TfRecordIndexer, Verify, survey, walk};
 use crate::watch::{Unwatched, Watch};
@@ -244,6 +245,7 @@ pub(super) fn ends_early(end: u64, len: u64) -> String {
 pub fn survey_file(path: &Path, watch: &dyn Watch, report: &mut dyn FnMut(Error)) -> Result<u64> {
     let raw: Arc<dyn Source> = Mapped::open(path)?;
     let mut look = || -> Result<u64> {
+        refuse_nothing(path, raw.len())?;
         let source: Arc<dyn Source> = match compressed::kind(&*raw, Verify::Full)? {
             Some(kind) => Arc::new(compressed::without_records(Arc::clone(&raw), kind, watch)?),
             None => Arc::clone(&raw),

@@ -20,7 +20,7 @@ use crate::error::{Error, Place, Result};
 use crate::index::idx::{self, Cover};
 use crate::io::deflate::Kind;
 use crate::io::mapped::Mapped;
-use crate::io::open::beside;
+use crate::io::open::{beside, refuse_nothing};
 use crate::io::pread::Pread;
 use crate::io::room::reserve;
 use crate::io::seldom::Seldom;
@@ -166,6 +166,7 @@ impl TfRecordFile {
             }
             Access::Pread => (Arc::new(Pread::open(path)?), None),
         };
+        refuse_nothing(path, raw.len()).map_err(|e| e.in_file(path))?;
         let compression = compressed::kind(&*raw, options.verify).map_err(|e| e.in_file(path))?;
         let compressed = compression.map(|kind| compressed::open(path, &raw, kind, options, watch)).transpose()?;
         let source = compressed.as_ref().map_or(raw, |compressed| Arc::clone(&compressed.source));
