@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from seekset.datasets import MixedShardDataset
+from seekset.shards import NpzShards
 
 
 def write_sources(folder, sources):
@@ -101,6 +102,15 @@ class ApartLines(Lines):
         return Rows(
             objects=[None if row in bad else (int(word), os.getpid()) for row, word in enumerate(words)], bad=bad
         )
+
+
+class ApartNpz(NpzShards):
+    """Arrays that are read in processes of their own."""
+
+    holds_gil = True
+
+    def __reduce__(self):
+        return ApartNpz, ()
 
 
 class SlowLines(Lines):

@@ -73,6 +73,10 @@ class Troubled(Sums):
     def _raise(self, batch):
         raise ValueError("this sequence [bold]is poison[/bold]")
 
+    def _mumble(self, batch):
+        # A file name that is no UTF-8, as the system gives it.
+        raise ValueError("there is no file caf\udce9.txt")
+
     def _segv(self, batch):
         os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -119,8 +123,8 @@ class SlowToLoad(Sums):
 class Helped(Sums):
     """Has a process of its own, which does not end by itself."""
 
-    def __init__(self, device, pids):
-        super().__init__(device)
+    def __init__(self, device, pids, seconds=0.0):
+        super().__init__(device, seconds)
         helper = subprocess.Popen(["sleep", "3600"])
         (Path(pids) / str(helper.pid)).touch()
 
@@ -177,12 +181,68 @@ class Biased(Sums):
             self.left -= 1
             if self.how == "segv":
                 os.kill(os.getpid(), signal.SIGSEGV)
+            if self.how == "lacking":
+                return np.full((batch["num_sequences"], 3), np.nan)
+            if self.how == "memory":
+                raise MemoryError("this device has none")
             raise RuntimeError("this device is broken")
         while self.mark and place() != "check" and not Path(self.mark).exists():
             time.sleep(0.01)
         if "poison" in batch["sequence_ids"]:
             raise ValueError("poison")
         return super().__call__(batch)
+
+
+class Breaking(Sums):
+    """Breaks after so many batches in each process, and fails with all that follow; with ``poison`` it fails always.
+
+    Of the ranks of torchrun, those break that the environment names.
+    """
+
+    def __init__(self, device, after=2, said="this process is broken", notes=""):
+        super().__init__(device)
+        self.after, self.said, self.notes = after, said, notes
+        if os.environ.get("RANK") not in (None, os.environ.get("SEEKSET_BREAKING", "none")) or place() == "check":
+            self.after = -1
+
+    def __call__(self, batch):
+        if self.notes and place() != "check":
+            with Path(self.notes).open("a") as file:
+                file.write(f"{os.getpid()} {' '.join(batch['sequence_ids'])}\n")
+        if any(name.startswith("poison") for name in batch["sequence_ids"]):
+            raise ValueError("poison")
+        if self.after == 0:
+            raise RuntimeError(self.said)
+        self.after -= 1
+        return super().__call__(batch)
+
+
+class Scribbling(Sums):
+    """Turns round whatever arrays it is given, once it has its answer."""
+
+    def __init__(self, device, arrays="numpy", letters=False):
+        super().__init__(device)
+        self.arrays = arrays
+        if letters:
+            self.tokens = None
+
+    def __call__(self, batch):
+        if "sequences" in batch:
+            found = np.array([[len(letters), 0, 0] for letters in batch["sequences"]], dtype=np.float32)
+        else:
+            found = super().__call__({**batch, "input_ids": np.asarray(batch["input_ids"])})
+        for name in ("rows", "starts"):
+            if name in batch:
+                batch[name][:] = batch[name].flip(0) if self.arrays == "torch" else batch[name][::-1].copy()
+        return found
+
+
+class Loose(Sums):
+    """Says what it wants in types of numpy, or in numbers."""
+
+    specials = 1
+    max_length = np.int64(1000)
+    dim = np.int32(3)
 
 
 class Stammering(Sums):

@@ -71,7 +71,8 @@ def _without_suffix(packed: Path) -> Path:
 def _told(error: FileExistsError, packed: Path, *, named: bool) -> Exception:
     """The error of a file that is there already, with what to do about it."""
     if not os.path.samefile(error.filename, packed):  # noqa: PTH121 (the core gives names)
-        return FileExistsError(errno.EEXIST, "there is a file already; overwrite=True (--replace) replaces it", error.filename)
+        what = "there is a file already; overwrite=True (--replace) replaces it"
+        return FileExistsError(errno.EEXIST, what, error.filename)
     if named:
         return FileExistsError(errno.EEXIST, "it is the compressed file itself; give another path", error.filename)
     return MismatchError(f"{packed}: its name has no .gz or .zlib to leave out; say where the plain file goes (-o)")

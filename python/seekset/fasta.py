@@ -36,7 +36,7 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
     """A FASTA file, plain or compressed with bgzip, as a mapping from ids to records in file order.
 
     The first time a file is opened, it is scanned and an index is written beside it (``proteins.fa.sidx``). From then
-    on it opens in no time, whatever its size. An index whose file has changed is built anew.
+    on it opens without being read through. An index whose file has changed is built anew.
 
     Args:
         path: The file.
@@ -68,6 +68,7 @@ class Fasta(Handle[_core.Fasta], Mapping[str, FastaRecord]):
         if index is None and is_stream(path):
             refuse_stream(path)
         self._begin(Path(path), {"index": index, "rebuild": rebuild, "duplicates": duplicates, "io": io})
+        self._look()
         self._core = self._connect(progress)
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.Fasta:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from seekset.errors import StaleIndexError
+from seekset.files import content_sample, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,21 +20,56 @@ _Core = TypeVar("_Core")
 class Handle(Generic[_Core]):
     """A file that is open in the extension.
 
-    It pickles as its path and options and opens in the other process when it is first used there.
+    It pickles as its path and options, with what tells the file from others, and opens in the other process when it is
+    first used there. Rows mean nothing in another file that has come to lie there: that is a ``StaleIndexError``.
     """
 
     _path: Path
     _options: dict[str, Any]
     _core: _Core | None
     _closed: bool
+    # The state of the file when it was opened, and what tells it from others, once that was asked for.
+    _state: tuple[int, ...] | None
+    _mark: str | None
+    # How errors name what was opened, and what is to be done if it is another one.
+    _what: ClassVar[tuple[str, str]] = ("file", "open it again, or make the dataset again")
 
     def _begin(self, path: Path, options: dict[str, Any], *, closed: bool = False) -> None:
         """Be a handle that is not open yet."""
         self._path, self._options = path, options
         self._core, self._closed = None, closed
+        self._state = self._mark = None
+
+    def _look(self) -> None:
+        """Take note of the file before it is opened: if it is replaced in between, it is not taken for the new one."""
+        with suppress(OSError):  # opening it says what is wrong
+            self._state = state_of(self._path)
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _Core:
         raise NotImplementedError
+
+    def _told(self, core: _Core) -> str:
+        """What tells the content from others. No time is in it, so that a copy elsewhere is as good."""
+        if self._mark is None:
+            mark = f"{self._path.stat().st_size} bytes, {self._rows_told(core)}, content {content_sample(self._path)}"
+            if state_of(self._path) != self._state:
+                raise StaleIndexError(f"{self._path}: it has changed since it was opened; {self._what[1]}")
+            self._mark = mark
+        return self._mark
+
+    def _rows_told(self, core: Any) -> str:
+        """What tells its rows from others, in words."""
+        return f"{len(core)} records"
+
+    def _compare(self, core: _Core) -> None:
+        """Refuse what is not what was open where this handle was pickled."""
+        expected = self._options.get("fingerprint")
+        if expected is not None and (found := self._told(core)) != expected:
+            what, remedy = self._what
+            raise StaleIndexError(
+                f"{self._path}: it is another {what} than when it was handed over: expected {expected}, found {found}; "
+                f"{remedy}"
+            )
 
     @property
     def _open(self) -> _Core:
@@ -41,7 +80,10 @@ class Handle(Generic[_Core]):
             raise ValueError(f"{self._path} is closed")
         # A handle that was unpickled opens its file when it is first used. Without a lock, which a fork could leave
         # taken: two threads that come first both connect, and share the mapping.
-        self._core = core = self._connect()
+        self._look()
+        core = self._connect()
+        self._compare(core)
+        self._core = core
         return core
 
     def close(self) -> None:
@@ -57,6 +99,8 @@ class Handle(Generic[_Core]):
     def __reduce__(self) -> tuple[Any, ...]:
         index = self._options.get("index")
         options = {**self._options, "index": Path(index).absolute()} if index else self._options
+        if self._core is not None:
+            options = {**options, "fingerprint": self._told(self._core)}
         return _reopen, (type(self), self._path.absolute(), options, self._closed)
 
     def _repr(self, count: str) -> str:

@@ -62,6 +62,12 @@ def _shares(plan: MixPlan) -> tuple[SourceShare, ...]:
 
 def schedule(plan: MixPlan, *, seed: int, parts: int = 10) -> list[list[int]]:
     """How many rows of each source come in each part of the first epoch."""
-    shards, _ = plan.planned(World(), seed, 0)
-    of_parts = np.array_split(plan.source_of[shards], max(1, min(parts, len(shards))))
-    return [np.bincount(part, minlength=len(plan.sources)).tolist() for part in of_parts]
+    length = plan.length(World())
+    parts = max(1, min(parts, length))
+    # As numpy splits arrays: the first parts have a row more than the others.
+    ends = np.cumsum([length // parts + (part < length % parts) for part in range(parts)])
+    counts = np.zeros((parts, len(plan.sources)), dtype=np.int64)
+    for done, shards, _ in plan.pieces(World(), seed, 0):
+        part_of = np.searchsorted(ends, np.arange(done, done + len(shards)), side="right")
+        np.add.at(counts, (part_of, plan.source_of[shards]), 1)
+    return counts.tolist()

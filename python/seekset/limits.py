@@ -6,7 +6,7 @@ import operator
 import re
 from typing import SupportsIndex
 
-__all__ = ["MOST_LETTERS", "byte_count", "limit", "whole_number"]
+__all__ = ["MOST_LETTERS", "byte_count", "flag", "limit", "whole_number"]
 
 # SQLite's limit for a value, which a contig of a sample database is.
 MOST_LETTERS = 1_000_000_000
@@ -46,6 +46,20 @@ def limit(value: SupportsIndex | None, name: str) -> int | None:
     if number < 1:
         raise ValueError(f"{name} must be at least 1, or None for no limit, but is {number}")
     return whole_number(number, name)
+
+
+def flag(value: object, name: str) -> bool:
+    """Whether something is wanted: ``True`` or ``False``, or what is equal to one of them, such as numpy's.
+
+    >>> flag(1, "per_token")
+    True
+    >>> flag("no", "per_token")
+    Traceback (most recent call last):
+    TypeError: per_token must be True or False, not 'no'
+    """
+    if value not in (True, False):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
 
 
 def byte_count(value: SupportsIndex | str | None, name: str) -> int | None:

@@ -15,7 +15,7 @@ from seekset.errors import MismatchError
 from seekset.files import fingerprint
 from seekset.ledger import Ledger
 from seekset.pool_size import PoolSize
-from seekset.quality import MixingQuality, measure
+from seekset.quality import MixingQuality, Runs, measure_sample
 from seekset.shards.readers import reader_for
 from seekset.shards.rows import piece_rows
 from seekset.world import Even, World
@@ -55,6 +55,8 @@ MOST_ROWS = 2**32 - 1
 """What a stretch may have; sources may have more."""
 _PIECE = 1 << 18
 """Of how many rows it is told at once where they lie."""
+_MEASURED = 10_000_000
+"""Of how many rows the mixing is measured, at most: each takes up to 170 bytes then."""
 _DIGESTED = 1 << 20
 """Of how many rows a digest is brought up to date at once: digests depend on it."""
 
@@ -183,8 +185,13 @@ class MixPlan:
         rows = [source.rows for source in self.sources]
         if self.max_rows is None or sum(rows) <= self.max_rows:
             return tuple(rows)
-        turns = _core.turns(rows, 0, self.max_rows)
-        return tuple(np.bincount(turns, minlength=len(rows)).tolist())
+        cuts = [_cut(count, MOST_ROWS) for count in rows]
+        source_of = np.repeat(np.arange(len(rows)), list(map(len, cuts)))
+        order, found = _core.Mixing(cuts, pool_rows=1, threshold=1), np.zeros(len(rows), dtype=np.int64)
+        for done in range(0, self.max_rows, _PIECE):
+            stretches, _ = order.order(min(self.max_rows - done, _PIECE))
+            found += np.bincount(source_of[stretches], minlength=len(rows))
+        return tuple(found.tolist())
 
     @cached_property
     def fields(self) -> tuple[Field, ...] | None:
@@ -236,24 +243,22 @@ class MixPlan:
 
     def planned(self, world: World, seed: int, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shards and rows of an epoch for one reader, in the order in which they come, without reading one."""
-        return self._ordered(world, seed, epoch, self.sized(world).pool_rows, self.length(world))
-
-    def _ordered(
-        self, world: World, seed: int, epoch: int, pool_rows: int, length: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """So many shards and rows of the order that a pool of so many rows gives."""
-        order = self.order(world, reader_key(seed, epoch, world), pool_rows)
+        length = self.length(world)
         shards, rows = np.empty(length, dtype=np.int64), np.empty(length, dtype=np.int64)
-        for done, *piece in self.followed(order, length, world, seed, epoch):
+        for done, *piece in self.pieces(world, seed, epoch):
             shards[done : done + len(piece[0])], rows[done : done + len(piece[1])] = piece
         return shards, rows
+
+    def pieces(self, world: World, seed: int, epoch: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """The same in pieces, each with how many rows came before it."""
+        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
+        return self.followed(order, self.length(world), world, seed, epoch)
 
     def ledger(self, world: World, seed: int, epoch: int) -> Ledger:
         """The ledger of an epoch for one reader."""
         if self.stop == "all_exhausted" and self.mixing == "pool":
             return self._ledger_of_shares(world)
-        order = self.order(world, reader_key(seed, epoch, world), self.sized(world).pool_rows)
-        pieces = self.followed(order, self.length(world), world, seed, epoch)
+        pieces = self.pieces(world, seed, epoch)
         return sum((Ledger.of(self.firsts[shards] + rows) for _, shards, rows in pieces), Ledger())
 
     def _ledger_of_shares(self, world: World) -> Ledger:
@@ -306,21 +311,47 @@ class MixPlan:
         shards = np.searchsorted(self.firsts, numbers, side="right") - 1
         return shards, numbers - self.firsts[shards]
 
-    def quality(self, world: World, seed: int, epoch: int, batch: int) -> MixingQuality | None:
-        """How well an epoch is mixed for one reader; nothing where it has no rows."""
-        shards, rows = self.planned(world, seed, epoch)
-        if not len(rows):
+    def quality(
+        self, world: World, seed: int, epoch: int, batch: int, *, most: int = _MEASURED
+    ) -> MixingQuality | None:
+        """How well an epoch is mixed for one reader; nothing where it has no rows.
+
+        Where there are more than ``most`` rows, it is measured on a sample of batches spread evenly over the epoch.
+        """
+        if not (length := self.length(world)):
             return None
-        delivered = self.firsts[shards] + rows
-        read = delivered
-        if self.mixing == "pool":
-            # A pool of one row gives rows in the order in which they are read; all, because some that are read may
-            # not be delivered.
-            read_shards, read_rows = self._ordered(world, seed, epoch, 1, self._turns(world))
-            numbers = self.firsts[read_shards] + read_rows
-            by_number = np.argsort(numbers, kind="stable")
-            read = by_number[np.searchsorted(numbers[by_number], delivered)]
-        return measure(shards, self.source_of[shards], read, batch=batch)
+        runs = Runs.of(length, batch=batch, most=most)
+        of_shards = np.zeros(len(self.shards), dtype=np.int64)
+        picked: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for done, shards, rows in self.pieces(world, seed, epoch):
+            of_shards += np.bincount(shards, minlength=len(of_shards))
+            here = runs.picked(done, len(shards))
+            picked.append((shards[here], self.firsts[shards[here]] + rows[here]))
+        shards, numbers = map(np.concatenate, zip(*picked, strict=True))
+        return measure_sample(
+            shards,
+            self.source_of[shards],
+            numbers if self.mixing == "global" else self._read_at(numbers, world, seed, epoch),
+            of_shards=of_shards,
+            of_sources=np.bincount(self.source_of, of_shards, len(self.sources)).astype(np.int64),
+            batch=batch,
+        )
+
+    def _read_at(self, numbers: NDArray[np.int64], world: World, seed: int, epoch: int) -> NDArray[np.int64]:
+        """At which place of the order of reading each of some rows comes first."""
+        wanted = np.sort(numbers)
+        places = np.full(len(wanted), -1, dtype=np.int64)
+        # A pool of one row gives rows in the order in which they are read; all, because some that are read may not be
+        # delivered.
+        order = self.order(world, reader_key(seed, epoch, world), 1)
+        for done, shards, rows in self.followed(order, self._turns(world), world, seed, epoch):
+            read = self.firsts[shards] + rows
+            at = np.minimum(np.searchsorted(wanted, read), len(wanted) - 1)
+            # From the last to the first: what is assigned last stays.
+            new = np.flatnonzero((wanted[at] == read) & (places[at] < 0))[::-1]
+            places[at[new]] = done + new
+        found: NDArray[np.int64] = places[np.searchsorted(wanted, numbers)]
+        return found
 
     @cached_property
     def source_of(self) -> NDArray[np.int64]:
@@ -342,7 +373,14 @@ class MixPlan:
 
     def sized(self, world: World) -> PoolSize:
         """What one reader's pool holds, by its bytes."""
-        return PoolSize.of(self, world)
+        if world not in self._sizes:
+            self._sizes[world] = PoolSize.of(self, world)
+        return self._sizes[world]
+
+    @cached_property
+    def _sizes(self) -> dict[World, PoolSize]:
+        """What is known of readers: a size takes a look at every shard, and every state tells it."""
+        return {}
 
     @cached_property
     def fingerprint(self) -> str:

@@ -179,7 +179,7 @@ class Plan(Sequence[PlannedBatch]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], index: HasLengths | None = None) -> Plan:
-        """The plan in a file, opened in no time whatever its size.
+        """The plan in a file, which opens without being read through.
 
         Given the index, a plan of another one is a ``MismatchError``, and so is a batch that does not fit its lengths.
 

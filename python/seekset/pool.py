@@ -12,6 +12,7 @@ from seekset import _core
 from seekset.mixing import Stretch
 from seekset.pool_size import cost, pooled
 from seekset.shards.loader import Loaded, ShardLoader, check_rows
+from seekset.shards.packed import in_core_units
 from seekset.shards.rows import as_rows
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ class _Rows:
     def __init__(self, filling: _Filling, order: _core.Mixing, fields: tuple[Field, ...]) -> None:
         self._filling = filling
         self._fields = fields
-        kinds = [np.dtype(one.dtype) for one in fields]
-        values = [int(np.prod(one.shape, dtype=np.int64)) for one in fields]
+        kinds = [in_core_units(np.dtype(one.dtype)) for one in fields]
+        values = [one.row_bytes // kind.itemsize for one, kind in zip(fields, kinds, strict=True)]
         described = [(kind.itemsize, count, kind.kind == "f") for kind, count in zip(kinds, values, strict=True)]
         self._pool = _core.MixedPool(order, described)
         self._resume()
@@ -368,8 +369,10 @@ class _Everything:
             try:
                 shard.check()
                 read: Any = source.reader_of(shard)
-                part = as_rows(read.read_rows(shard.path, rows[group]), shard.path)
-                shard.check()
+                try:
+                    part = as_rows(read.read_rows(shard.path, rows[group]), shard.path)
+                finally:
+                    shard.check()
                 check_rows(part, Stretch(number, int(rows[group[0]]), len(group)), shard)
             except Exception as error:  # noqa: BLE001 (raised where the rows are delivered)
                 for place in group.tolist():

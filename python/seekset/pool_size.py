@@ -34,7 +34,11 @@ class PoolSize:
     @property
     def peak(self) -> int:
         """The most bytes that are in use at once."""
-        return self.room + self.chunk + self.reading
+        return self.bytes_of(self.pool_rows)
+
+    def bytes_of(self, rows: int) -> int:
+        """The same of a pool of so many rows."""
+        return rows * self.row_bytes + self.partly + self.chunk + self.reading
 
     @property
     def room(self) -> int:

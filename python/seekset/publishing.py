@@ -25,6 +25,8 @@ _PART = re.compile(r"\.(?P<target>.+)\.(?P<host>[^.]+)\.(?P<pid>[1-9][0-9]{0,9})
 _LONGEST = 120
 # So much of a file tells what it is.
 _START = 1 << 12
+# What the system says of writing alone, and without a name.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -59,7 +61,8 @@ def _tell_of(target: Path, part: Path, error: BaseException) -> None:
         return
     if isinstance(error.strerror, str):
         error.strerror = error.strerror.replace(str(part), str(target))
-    if error.filename is not None and os.fspath(error.filename) == str(part):
+    no_room = error.filename is None and error.errno in _NO_ROOM
+    if no_room or (error.filename is not None and os.fspath(error.filename) == str(part)):
         error.filename, error.filename2 = str(target), None
 
 
@@ -143,6 +146,7 @@ def _sync(path: Path) -> None:
     except OSError as error:
         # Some file systems have nothing to wait for in a folder, and say so.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            error.filename = str(path)
             raise
     finally:
         os.close(number)

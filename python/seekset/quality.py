@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+# `Runs` and `measure_sample` are for plans, which know the whole of what they take a sample of.
 __all__ = ["Mixing", "MixingQuality", "measure", "plot"]
 
 # Numbers with more gaps than this between them are sorted rather than counted.
 _SPARSE = 16
+# Runs of batches in a sample: so many that it meets a pool that is full and one that is nearly empty alike.
+_RUNS = 1000
+_DECILES = 10
 
 
 class Mixing(NamedTuple):
@@ -47,10 +51,12 @@ class Mixing(NamedTuple):
 class MixingQuality:
     """The mixing of an epoch: by decile, on the whole, and what a uniformly random order of the same rows would have.
 
-    ``rows`` and ``batches`` are those that were looked at: a last batch that isn't full is left out.
+    ``rows`` and ``batches`` are those that were looked at, of the ``of_rows`` that there are: a last batch that isn't
+    full is left out, and of very many rows a sample is taken.
     """
 
     rows: int
+    of_rows: int
     batch: int
     batches: int
     deciles: tuple[Mixing, ...]
@@ -77,6 +83,13 @@ class MixingQuality:
         ]
 
     @property
+    def remark(self) -> str | None:
+        """What is to be said where a sample was taken."""
+        if self.of_rows - self.rows < self.batch:
+            return None
+        return f"mixing was measured on {self.rows:,} of {self.of_rows:,} rows, in batches spread evenly over the epoch"
+
+    @property
     def parts(self) -> list[str]:
         """The names of the deciles, or of as many parts as there are."""
         edges = [round(100 * k / len(self.deciles)) for k in range(len(self.deciles) + 1)]
@@ -86,6 +99,7 @@ class MixingQuality:
         """The same as plain numbers, for JSON."""
         return {
             "rows": self.rows,
+            "of_rows": self.of_rows,
             "batch": self.batch,
             "batches": self.batches,
             "deciles": [one._asdict() for one in self.deciles],
@@ -95,7 +109,7 @@ class MixingQuality:
 
 
 def measure(
-    shards: ArrayLike, sources: ArrayLike, read_order: ArrayLike, *, batch: int = 256, deciles: int = 10
+    shards: ArrayLike, sources: ArrayLike, read_order: ArrayLike, *, batch: int = 256, deciles: int = _DECILES
 ) -> MixingQuality:
     """The quality of an order, given for each row in the order of delivery.
 
@@ -116,14 +130,73 @@ def measure(
     places = _Places.of(shards, sources, read_order)
     if batch < 1 or deciles < 1:
         raise ValueError(f"batch and deciles must be at least 1, but are {batch} and {deciles}")
-    batch = min(batch, len(places.shards))
+    counts = np.bincount(places.shards), np.bincount(places.sources)
+    return _measured(places, _Odds.of(*counts, batch), deciles)
+
+
+def measure_sample(
+    shards: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    read_order: NDArray[np.int64],
+    *,
+    of_shards: NDArray[np.int64],
+    of_sources: NDArray[np.int64],
+    batch: int,
+) -> MixingQuality:
+    """The quality of an order of which only some batches are given, as :class:`Runs` chooses them.
+
+    ``of_shards`` and ``of_sources`` are how many rows of each shard and source the whole of it has.
+
+    >>> runs, order = Runs.of(10_000, batch=100, most=2_000), np.random.default_rng(0).permutation(10_000)
+    >>> some = order[runs.picked(0, 10_000)]
+    >>> parts = {"of_shards": np.bincount(order // 200), "of_sources": np.bincount(order // 8_000)}
+    >>> measure_sample(some // 200, some // 8_000, some, batch=100, **parts).remark
+    'mixing was measured on 2,000 of 10,000 rows, in batches spread evenly over the epoch'
+    """
+    return _measured(_Places.of(shards, sources, read_order), _Odds.of(of_shards, of_sources, batch), _DECILES)
+
+
+class Runs(NamedTuple):
+    """Runs of whole batches, evenly spread over the rows of an epoch: where each begins, and before which row it ends.
+
+    >>> runs = Runs.of(100, batch=10, most=30)
+    >>> runs.starts.tolist(), runs.ends.tolist()
+    ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [10, 20, 30, 40, 50, 60, 70, 80, 90, 100])
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: int, *, batch: int, most: int) -> Self:
+        """So many that they have no more than ``most`` rows together, or a batch in each decile; or else all rows."""
+        batches = rows // batch
+        wanted = min(batches, max(_DECILES, most // batch))
+        if rows <= most or wanted < 1:
+            return cls(np.array([0]), np.array([rows]))
+        count = min(_RUNS, wanted)
+        each = wanted // count
+        starts = batch * ((batches - each) * np.arange(count, dtype=np.int64) // max(1, count - 1))
+        return cls(starts, starts + batch * each)
+
+    def picked(self, start: int, count: int) -> NDArray[np.bool_]:
+        """Which of so many rows, from one on, are in a run."""
+        picked = np.zeros(count, dtype=np.bool_)
+        first, last = np.searchsorted(self.ends, start, side="right"), np.searchsorted(self.starts, start + count)
+        for begin, end in zip(self.starts[first:last] - start, self.ends[first:last] - start, strict=True):
+            picked[max(0, begin) : end] = True
+        return picked
+
+
+def _measured(places: _Places, odds: _Odds, deciles: int) -> MixingQuality:
+    batch = odds.batch
     batches = len(places.shards) // batch
     parts = min(deciles, batches)
     # Whole batches, as evenly as they can be shared out.
     edges = [batch * (batches * part // parts) for part in range(parts + 1)]
-    odds = _Odds.of(places, batch)
     return MixingQuality(
         rows=batch * batches,
+        of_rows=odds.rows,
         batch=batch,
         batches=batches,
         deciles=tuple(odds.compared(places.part(*ends)) for ends in pairwise(edges)),
@@ -176,9 +249,10 @@ class _Odds(NamedTuple):
     shares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, places: _Places, batch: int) -> _Odds:
-        rows = len(places.shards)
-        return cls(batch, rows, np.bincount(places.shards), np.bincount(places.sources) / rows)
+    def of(cls, of_shards: NDArray[np.intp], of_sources: NDArray[np.intp], batch: int) -> Self:
+        """The odds of rows of which each shard and each source has so many."""
+        rows = int(of_shards.sum())
+        return cls(min(batch, rows), rows, of_shards[of_shards > 0], of_sources[of_sources > 0] / rows)
 
     @property
     def neighbours(self) -> float:

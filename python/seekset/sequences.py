@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeA
 import numpy as np
 
 from seekset import _core
-from seekset.errors import SeeksetWarning, StaleIndexError
+from seekset.errors import SeeksetWarning
 from seekset.handle import Handle, made
 from seekset.rows import integers, one_each, row_number, row_numbers
 from seekset.tokens import TokenTable, needed_table
@@ -82,8 +82,8 @@ class PaddedSequences(NamedTuple):
 class SequenceIndex(Handle[_core.SequenceIndex]):
     """An index over many FASTA files, the longest sequence first; sequences of one length stay in the order of files.
 
-    It is made once (:meth:`create`) and opened in no time (:meth:`load`), whatever its size; all processes share its
-    pages. Rows here are places in the order of lengths. Ids may repeat across files: rows keep them apart.
+    It is made once (:meth:`create`) and opens without being read through (:meth:`load`); all processes share its pages.
+    Rows here are places in the order of lengths. Ids may repeat across files: rows keep them apart.
 
     >>> index = SequenceIndex.create(["proteins.fa"], "proteins.sidx")
     >>> len(index), index.total_tokens, index.lengths
@@ -91,6 +91,8 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
     >>> index.entry(1).id, index.fetch_many([2, 1], max_length=5)
     ('seq_2', ['MKTAY', 'MKVLA'])
     """
+
+    _what = ("index", "load it again")
 
     def __init__(self, path: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None) -> None:
         self._begin(Path(path), {})
@@ -145,12 +147,11 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
 
     def _connect(self, progress: Callable[[int, int], object] | None = None) -> _core.SequenceIndex:
         core = _core.SequenceIndex.open(self._path, progress=progress)
-        expected = self._options.get("fingerprint")
-        if expected is not None and core.fingerprint != expected:
-            message = f"{self._path}: it is another index than when it was handed over: expected {expected}, found"
-            raise StaleIndexError(f"{message} {core.fingerprint}; load it again")
         _tell(core, self._path)
         return core
+
+    def _told(self, core: _core.SequenceIndex) -> str:
+        return core.fingerprint
 
     @property
     def path(self) -> Path | None:
@@ -336,10 +337,7 @@ class SequenceIndex(Handle[_core.SequenceIndex]):
             raise TypeError(
                 "a sequence index in memory can't be pickled: create it with a path, or save it and load that"
             )
-        kind, (own, path, options, closed) = super().__reduce__()
-        # Rows mean nothing in another index that has come to lie there.
-        known = {} if self._core is None else {"fingerprint": self._core.fingerprint}
-        return kind, (own, path, {**options, **known}, closed)
+        return super().__reduce__()
 
     def __repr__(self) -> str:
         return self._repr("sequences")

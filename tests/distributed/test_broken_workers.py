@@ -26,7 +26,13 @@ def test_what_fails_with_one_worker_is_tried_by_another_before_it_is_narrowed(tm
     assert {done[event["start"], event["end"]] for event in told} == {0}
 
 
-@pytest.mark.parametrize("how, schedule", [("raise", "queue"), ("raise", "stride"), ("segv", "stride")])
+@pytest.mark.parametrize(
+    "how, schedule",
+    [
+        *(("raise", "queue"), ("raise", "stride"), ("segv", "stride")),
+        *(("lacking", "queue"), ("lacking", "stride"), ("memory", "queue")),
+    ],
+)
 def test_a_worker_that_fails_what_others_can_do_is_given_up_and_costs_no_sequence(tmp_path, how, schedule):
     sequences = write_fasta(tmp_path / "a.fa", 120, poison=17)
     out = tmp_path / "out"
@@ -34,14 +40,28 @@ def test_a_worker_that_fails_what_others_can_do_is_given_up_and_costs_no_sequenc
     config = {"model": "odd_encoders:Biased", "model_args": arguments, "max_tokens": 120}
     more = {"devices": "cpu,cpu,cpu", "backoff": 0.01, "schedule": schedule}
     _, failed_ranks = run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, **more})
-    assert failed(out) == {"poison": "ValueError: poison"}
+    # The first to say why it has no vector may have been either.
+    assert list(failed(out)) == ["poison"]
+    if how not in ("lacking", "memory"):
+        assert failed(out) == {"poison": "ValueError: poison"}
     rest = {name: letters for name, letters in sequences.items() if name != "poison"}
     assert_same(vectors(out), expected(rest))
     assert failed_ranks == [1]
     [told] = events(out, "worker_given_up")
     assert told["rank"] == 1
-    if how == "raise":
+    if how != "segv":
         assert told["reason"] == "it failed 6 times in a row with what other workers could do"
+
+
+def test_a_worker_that_fails_with_the_last_there_is_to_do_is_given_up_as_well(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 3)
+    out = tmp_path / "out"
+    config = {"model": "odd_encoders:Biased", "model_args": {"where": "worker_0"}, "devices": "cpu,cpu"}
+    _, failed_ranks = run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "most_deaths": 0})
+    assert failed_ranks == [0]
+    assert [event["rank"] for event in events(out, "worker_given_up")] == [0]
+    assert [event["rank"] for event in events(out, "worker_ended")] == [1]
+    assert_same(vectors(out), expected(sequences))
 
 
 def test_one_failure_with_what_others_can_do_is_forgiven_with_the_next_success(tmp_path):
@@ -53,6 +73,49 @@ def test_one_failure_with_what_others_can_do_is_forgiven_with_the_next_success(t
     )
     assert failed_ranks == []
     assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+@pytest.mark.parametrize("how", ["lacking", "memory"])
+def test_a_sequence_without_a_vector_is_computed_by_another_worker_if_that_can(tmp_path, how):
+    sequences = write_fasta(tmp_path / "a.fa", 60)
+    out = tmp_path / "out"
+    broken = ("--model-arg", f"how={how}", "--model-arg", "times=1", "--model-arg", f"mark={tmp_path / 'mark'}")
+    run = embed(tmp_path / "a.fa", "-o", out, *BIASED, *broken, "--devices", "cpu,cpu")
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(out), expected(sequences))
+    assert failed(out) == {}
+    assert events(out, "sequence_failed") == []
+    if how == "lacking":
+        [told] = events(out, "chunk_failed")
+        span = (told["start"], told["end"])
+        assert (told["rank"], told["reason"], told["verdict"]) == (1, "the encoder gave NaN or infinity", "again")
+        tried = [event["rank"] for event in events(out, "chunk_begun") if (event["start"], event["end"]) == span]
+        assert tried == [1, 0]
+
+
+@pytest.mark.parametrize("schedule", ["queue", "stride"])
+@pytest.mark.parametrize(
+    "trouble, said", [("nan", "the encoder gave NaN or infinity"), ("never", "out of memory with a batch of")]
+)
+def test_a_sequence_that_has_no_vector_with_two_workers_is_set_aside(tmp_path, trouble, said, schedule):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    words = ("--model", "odd_encoders:Troubled", "--model-arg", f"trouble={trouble}", "--max-tokens", 200, "-q")
+    run = embed(tmp_path / "a.fa", "-o", out, *words, "--devices", "cpu,cpu,cpu", "--schedule", schedule)
+    assert run.returncode == 1, run.stderr
+    assert list(failed(out)) == ["poison"]
+    assert said in failed(out)["poison"]
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(out), expected(rest))
+    # Two have tried it, and it is told once.
+    [piece] = [event["piece"] for event in events(out, "sequence_failed")]
+    spans = [event for event in events(out, "chunk_begun") if event["start"] <= piece < event["end"]]
+    assert len(spans) == len({event["rank"] for event in spans}) == 2
+    assert (spans[1]["start"], spans[1]["end"]) == (piece, piece + 1)
+    assert events(out, "worker_given_up") == []
+    # And again, because a resume tries what failed.
+    again = embed("-o", out, "--resume", "-q", "--devices", "cpu,cpu")
+    assert (again.returncode, list(failed(out))) == (1, ["poison"]), again.stderr
 
 
 def test_the_only_part_of_a_run_that_fails_is_given_to_a_worker_that_was_not_needed_before(tmp_path):

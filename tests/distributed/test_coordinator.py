@@ -2,13 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 
 import pytest
 
-from runs import is_alive, wait_for
+from runs import environment, is_alive, wait_for
 from seekset.errors import MismatchError
 from seekset.inference import GPUProcessCoordinator
 
@@ -99,6 +100,39 @@ def test_waiting_ends_with_its_time_and_terminating_ends_workers(tmp_path):
     pids = [one["pid"] for one in coordinator.collect_results()]
     coordinator.terminate_all()
     assert not any(map(is_alive, pids))
+
+
+ORPHANS = """
+import os, signal, sys, time
+from pathlib import Path
+from seekset.inference import GPUProcessCoordinator
+
+def sleep(rank, world_size, results_queue):
+    time.sleep(3600)
+
+if __name__ == "__main__":
+    coordinator = GPUProcessCoordinator(2, sys.argv[1], devices="cpu,cpu")
+    coordinator.spawn_workers(sleep)
+    time.sleep(3600)
+else:
+    # A worker imports this, and has no parent any more when it has done so.
+    parent = os.getppid()
+    (Path(sys.argv[1]) / str(os.getpid())).touch()
+    while len([path for path in Path(sys.argv[1]).iterdir() if path.name.isdigit()]) < 2:
+        time.sleep(0.01)
+    os.kill(parent, signal.SIGKILL)
+    while os.getppid() == parent:
+        time.sleep(0.01)
+"""
+
+
+def test_workers_whose_parent_ends_while_they_import_end_as_well(program, tmp_path):
+    (tmp_path / "out").mkdir()
+    with subprocess.Popen(program(ORPHANS, tmp_path / "out"), env=environment()) as run:
+        assert run.wait(60) == -signal.SIGKILL
+    pids = [int(path.name) for path in (tmp_path / "out").iterdir() if path.name.isdigit()]
+    assert len(pids) == 2
+    wait_for(lambda: not any(map(is_alive, pids)), seconds=10)
 
 
 def test_workers_outlive_the_thread_that_started_them(tmp_path):

@@ -271,7 +271,7 @@ def test_other_data_is_not_resumed(proteins, tmp_path):
     assert embed(proteins[0], "-o", tmp_path / "out", *SUMS).returncode == 0
     write_fasta(tmp_path / "other.fa", 300, seed=5)
     told = refused(tmp_path / "other.fa", "-o", tmp_path / "out", *SUMS, "--resume")
-    assert "the sequences of" in told
+    assert f"the content of {tmp_path}/other.fa is not that of {proteins[0]} when the run began" in told
     again = embed(proteins[0], "-o", tmp_path / "out", *SUMS, "--resume")
     assert again.returncode == 0, again.stderr
 
@@ -287,12 +287,14 @@ def finished(proteins, tmp_path_factory):
 @pytest.mark.parametrize(
     "changed, said",
     [
-        ({"version": 2}, "expected version 1, found 2"),
+        ({"version": 1}, "expected version 2, found 1: another version of seekset began this run"),
+        ({"version": 3, "more": 1}, "expected version 2, found 3: another version of seekset began this run"),
         ({"version": True}, "version: expected int, found bool"),
         ({"encoder": []}, "encoder: expected dict, found list"),
         ({"encoder": {"evil": 1}}, "encoder: expected the keys"),
         ({"facts": {}}, "facts: expected the keys"),
-        ({"files": [1]}, "files: expected a list of paths"),
+        ({"files": ["proteins.fa"]}, "files: expected the keys digest, mtime_ns, path, size, found others"),
+        ({"files": [{"path": 1, "size": 1, "mtime_ns": 1, "digest": ""}]}, "path: expected str, found int"),
         ({"more": 1}, "expected the keys"),
     ],
 )
@@ -462,7 +464,7 @@ def test_a_later_run_that_could_not_begin_does_not_hide_the_one_before(finished,
     assert report(out)["done"] == 300
     # Once its results were removed, it is no more.
     words = ("-o", out, "--restart", "--model", "odd_encoders:Dying")
-    refused(json.loads((out / "manifest.json").read_text())["files"][0], *words, SEEKSET_DYING="yes")
+    refused(json.loads((out / "manifest.json").read_text())["files"][0]["path"], *words, SEEKSET_DYING="yes")
     assert status(out).stdout.startswith("ended (while preparing: odd_encoders:Dying")
     assert report(out)["done"] == 0
 
@@ -600,6 +602,24 @@ def test_a_function_is_an_encoder_of_whole_sequences(proteins, tmp_path):
     assert_same(vectors(tmp_path / "out"), expected(sequences))
 
 
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_an_encoder_that_writes_into_its_batch_pairs_no_vector_with_another_sequence(tmp_path, arrays):
+    sequences = write_fasta(tmp_path / "a.fa", 30)
+    words = ("--model", "odd_encoders:Scribbling", "--model-arg", f"arrays={arrays}", "-q")
+    run = embed(tmp_path / "a.fa", "-o", tmp_path / "out", *words)
+    assert run.returncode == 0, run.stderr
+    assert_same(vectors(tmp_path / "out"), expected(sequences))
+
+
+def test_an_encoder_of_letters_that_writes_into_its_batch_neither(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 30)
+    words = ("--model", "odd_encoders:Scribbling", "--model-arg", "letters=true", "-q")
+    run = embed(tmp_path / "a.fa", "-o", tmp_path / "out", *words)
+    assert run.returncode == 0, run.stderr
+    found = {name: int(one[0]) for name, one in vectors(tmp_path / "out").items()}
+    assert found == {name: len(letters) for name, letters in sequences.items()}
+
+
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_one_long_sequence_has_a_batch_of_its_own_and_the_others_keep_to_the_budget(tmp_path, layout):
     sequences = {**write_fasta(tmp_path / "a.fa", 100), "long": "MKV" * 1000}
@@ -618,6 +638,11 @@ def test_one_long_sequence_has_a_batch_of_its_own_and_the_others_keep_to_the_bud
     # And they are no smaller than they need be.
     tokens = sum(len(letters) + 2 for name, letters in sequences.items() if name != "long")
     assert len(others) <= 1.5 * tokens / 200
+    # What is computed and saved as one is no larger, either.
+    sizes = sorted((event["tokens"], event["sequences"]) for event in events(tmp_path / "out", "chunk_finished"))
+    assert sizes[-1] == (3002, 1)
+    assert all(tokens <= 200 for tokens, _ in sizes[:-1])
+    assert sum(count for _, count in sizes) == 101
     assert "it was 200 and is 300" in refused("-o", tmp_path / "out", "--resume", "--max-tokens", 300)
     again = embed("-o", tmp_path / "out", "--resume", "--max-tokens", 200, "-q")
     assert again.returncode == 0, again.stderr

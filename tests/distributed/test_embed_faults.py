@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -265,6 +266,24 @@ def test_what_can_be_made_again_is_made_again(proteins, tmp_path, name, how):
     assert_same(vectors(out), expected(sequences))
 
 
+@pytest.mark.parametrize("whom", ["coordinator", "worker and coordinator"])
+def test_what_an_encoder_has_started_ends_also_if_nobody_is_left_to_end_it(proteins, tmp_path, whom):
+    (tmp_path / "pids").mkdir()
+    out = tmp_path / "out"
+    words = ("--model", "odd_encoders:Helped", "--model-arg", f"pids={tmp_path / 'pids'}", "-q")
+    run = begin(proteins[0], "-o", out, *words, "--model-arg", "seconds=0.1", "--max-tokens", 100)
+    wait_for(lambda: finished(out))
+    helpers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    assert any(map(is_alive, helpers))
+    if whom == "worker and coordinator":
+        # It is stopped while its worker dies, and killed before it hears of that.
+        run.send_signal(signal.SIGSTOP)
+        kill(pids(out)[0])
+    run.kill()
+    run.communicate()
+    wait_for(lambda: not any(map(is_alive, [*helpers, *pids(out)])), seconds=10)
+
+
 def test_what_an_encoder_has_started_ends_with_its_worker(proteins, tmp_path):
     (tmp_path / "pids").mkdir()
     words = ("--model", "odd_encoders:Helped", "--model-arg", f"pids={tmp_path / 'pids'}", "-q")
@@ -335,6 +354,126 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(proteins, tmp_path):
     again = embed(*words, "--resume")
     assert again.returncode == 0, again.stderr
     assert_same(vectors(out), expected(sequences))
+
+
+FULL = """
+import json, resource, sys
+from seekset.inference.request import Request
+from seekset.inference.run import embed
+
+class Disk:
+    # Full for the coordinator, from the moment at which it is to set a sequence aside.
+    told = []
+
+    def tell(self, event):
+        self.told.append(event)
+        if event.get("verdict") == "set_aside":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+    def close(self):
+        pass
+
+summary = embed(Request.of([sys.argv[1]], sys.argv[2], json.loads(sys.argv[3])), [Disk()])
+print(json.dumps([summary.reason, summary.exit_code, Disk.told]))
+"""
+
+
+def test_a_disk_that_is_full_when_a_sequence_is_set_aside_stops_the_run_in_order(tmp_path):
+    sequences = write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    config = {"model": "odd_encoders:Troubled", "model_args": {"trouble": "raise"}, "max_tokens": 200}
+    words = [sys.executable, "-c", FULL, tmp_path / "a.fa", out, json.dumps({**config, "devices": "cpu,cpu"})]
+    run = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    reason, code, told = json.loads(run.stdout)
+    assert reason.startswith("there is no room to write results (results can't be saved: ")
+    assert str(out / "chunks" / "0000") in reason
+    assert code == 1
+    # Nobody was killed, and the end is told, to whom that can be told.
+    assert not [event for event in told if event["event"] == "worker_died"]
+    assert told[-1]["event"] == "run_ended"
+    assert told[-1]["outcome"] == reason
+    run_multi_gpu_inference(tmp_path / "a.fa", out, {**config, "devices": "cpu"})
+    assert list(failed(out)) == ["poison"]
+    rest = {name: letters for name, letters in sequences.items() if name != "poison"}
+    assert_same(vectors(out), expected(rest))
+
+
+def test_failures_that_cant_be_listed_do_not_hide_how_the_run_ended(tmp_path):
+    write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    words = trouble("raise")[:-1]
+    assert embed(tmp_path / "a.fa", "-o", out, *words).returncode == 1
+    (out / "failed.jsonl").unlink()
+    (out / "failed.jsonl" / "in the way").mkdir(parents=True)
+    (out / "embeddings.h5").unlink()
+    run = embed("-o", out, "--resume")
+    assert run.returncode == 1
+    assert f"{out}/failed.jsonl: Is a directory; which sequences failed, events.jsonl has as well" in run.stderr
+    assert events(out, "run_ended")[-1]["outcome"] == "complete"
+    assert events(out, "sequence_failed")[-1]["sequence_id"] == "poison"
+    assert len(vectors(out)) == 39
+
+
+@pytest.mark.parametrize("name", ["logs/coordinator.log", "events.jsonl", "failed.jsonl"])
+def test_what_an_encoder_says_need_not_be_text(tmp_path, name):
+    write_fasta(tmp_path / "a.fa", 40, poison=17)
+    out = tmp_path / "out"
+    run = embed(tmp_path / "a.fa", "-o", out, *trouble("mumble")[:-1], "--devices", "cpu,cpu")
+    assert run.returncode == 1, run.stderr
+    assert failed(out) == {"poison": "ValueError: there is no file caf\udce9.txt"}
+    assert len(vectors(out)) == 39
+    assert "there is no file caf\\udce9.txt" in (out / name).read_text(encoding="utf-8")
+
+
+HOARDING = """
+import json, os, resource, signal, sys
+from seekset.inference.request import Request
+from seekset.inference.run import embed
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+
+class Hoard:
+    # Kills a worker, and leaves no room to start it again before that was tried.
+    pids, opened, told = {}, [], []
+
+    def tell(self, event):
+        match event["event"]:
+            case "worker_started":
+                self.pids[event["rank"]] = event["pid"]
+            case "chunk_finished" if not self.told and len(self.pids) == 2:
+                self.told.append("killed")
+                os.kill(self.pids[1], signal.SIGKILL)
+                try:
+                    while True:
+                        self.opened.append(os.open("/dev/null", os.O_RDONLY))
+                except OSError:
+                    pass
+            case "worker_died":
+                self.told.append([event["rank"], event["how"]])
+                if "could not be started" in event["how"]:
+                    while self.opened:
+                        os.close(self.opened.pop())
+
+    def close(self):
+        pass
+
+summary = embed(Request.of([sys.argv[1]], sys.argv[2], json.loads(sys.argv[3])), [Hoard()])
+print(json.dumps([summary.exit_code, summary.given_up, Hoard.told]))
+"""
+
+
+def test_a_worker_that_there_is_no_room_for_is_started_later_and_the_others_go_on(proteins, tmp_path):
+    path, sequences = proteins
+    out = tmp_path / "out"
+    config = {"model": "odd_encoders:Sums", "model_args": {"seconds": 0.1}, "max_tokens": 100, "devices": "cpu,cpu"}
+    words = [sys.executable, "-c", HOARDING, path, out, json.dumps(config)]
+    run = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    killed, refused = [1, "was ended by SIGKILL"], [1, "could not be started: Too many open files"]
+    assert json.loads(run.stdout) == [0, [], ["killed", killed, refused]]
+    assert_same(vectors(out), expected(sequences))
+    assert [event["rank"] for event in events(out, "worker_started")].count(0) == 1
 
 
 def test_a_fasta_that_changes_during_the_run_ends_it(tmp_path):

@@ -17,7 +17,7 @@ def parent(pid):
 
 
 def told_by(program, *words):
-    """What a program prints as JSON, last."""
+    """The list that a program prints as JSON; Ray may print what it thinks of it before and after."""
     run = subprocess.run(
         [sys.executable, "-c", program, *words],
         capture_output=True,
@@ -27,7 +27,8 @@ def told_by(program, *words):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout.splitlines()[-1])
+    [found] = [line for line in run.stdout.splitlines() if line.startswith("[")]
+    return json.loads(found)
 
 
 # A cluster of this machine that says it has so many processors and GPUs, whatever the machine has.
@@ -98,13 +99,77 @@ def test_a_worker_that_is_lost_with_its_actor_has_not_died(tmp_path):
     assert events(out, "chunk_failed") == []
 
 
+NOT_THERE = """
+import json, sys
+import ray
+quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+ray.init(num_cpus=3, runtime_env={"env_vars": {"PYTHONPATH": sys.argv[1]}}, **quiet)
+from seekset.inference import run_multi_gpu_inference
+try:
+    run_multi_gpu_inference(sys.argv[2], sys.argv[3], {"devices": "cpu", "backend": "ray"})
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def test_machines_without_a_seekset_that_works_are_told_before_workers_start(tmp_path):
+    write_fasta(tmp_path / "a.fa", 20)
+    (tmp_path / "elsewhere" / "seekset").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "seekset" / "__init__.py").write_text('raise ImportError("made for another machine")')
+    kind, said = told_by(NOT_THERE, tmp_path / "elsewhere", tmp_path / "a.fa", tmp_path / "out")
+    assert kind == "EncoderError"
+    assert said.startswith("kmer: the encoder can't be tried on the cluster: ")
+    assert "made for another machine" in said
+    assert "\n" not in said
+
+
+BROKEN = f"""{CLUSTER}
+import os
+from dataclasses import replace
+from seekset.inference.backends import ray as backend
+from seekset.inference.policy import Policy
+from seekset.inference.request import Request
+from seekset.inference.run import embed
+
+how = sys.argv[4]
+
+class Broken(backend._Arm):
+    def __init__(self, folder, rank, *rest):
+        if rank == 1 and how == "raises":
+            raise OSError("no such device")
+        if rank == 1:
+            os._exit(1)
+        super().__init__(folder, rank, *rest)
+
+backend._Arm = Broken
+config = {{"model": "odd_encoders:Sums", "model_args": {{"seconds": 0.5}}, "max_tokens": 150}}
+request = Request.of([sys.argv[2]], sys.argv[3], {{**config, "devices": "cpu,cpu", "backend": "ray"}})
+patience = Policy(most_deaths=0, longest_backoff=0.1)
+print(json.dumps(embed(replace(request, policy=patience)).given_up))
+"""
+
+
+@pytest.mark.parametrize(
+    "how, said, deaths",
+    [("raises", "could not be started: OSError: no such device", 1), ("ends", "was lost with its actor (", 3 + 1)],
+)
+def test_an_actor_that_can_t_be_made_is_given_up(tmp_path, how, said, deaths):
+    sequences = write_fasta(tmp_path / "a.fa", 120)
+    out = tmp_path / "out"
+    assert told_by(BROKEN, "0", tmp_path / "a.fa", out, how) == [1]
+    told = events(out, "worker_died")
+    assert [(event["rank"], event["how"][: len(said)]) for event in told] == [(1, said)] * deaths
+    assert_same(vectors(out), expected(sequences))
+
+
 def test_an_actor_that_does_not_answer_is_replaced(tmp_path):
     """One that is stopped says nothing any more, of its worker's end neither."""
     sequences = write_fasta(tmp_path / "a.fa", 120)
     out = tmp_path / "out"
     patience = {"most_deaths": 0, "batch_timeout": 3, "devices": "cpu,cpu", "backend": "ray"}
     config = {"model": "odd_encoders:Sums", "model_args": {"seconds": 0.2}, "max_tokens": 150, **patience}
-    words = [sys.executable, "-c", RUN, "0", tmp_path / "a.fa", out, json.dumps(config)]
+    impatient = "from seekset.inference.backends import ray as backend; backend._ENDING = 5.0"
+    words = [sys.executable, "-c", f"{impatient}\n{RUN}", "0", tmp_path / "a.fa", out, json.dumps(config)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as run:
         wait_for(lambda: len({event["rank"] for event in events(out, "chunk_finished")}) == 2)
         worker = {event["rank"]: event["pid"] for event in events(out, "worker_started")}[1]

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from mixed_shards import Slow, SlowLines, SlowRows, mixed, write_sources, write_text
 from seekset import _core
+from seekset.inspection import schedule
 from seekset.ledger import Ledger
 from seekset.mixing import MixPlan
+from seekset.quality import measure
 from seekset.shards import Census, Field, Shard
 from seekset.sources import Source
 from seekset.world import World
@@ -246,6 +248,44 @@ def test_the_ledger_of_many_rows_takes_little_memory(mixing, rows):
         assert tracemalloc.get_traced_memory()[1] < 32_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("mixing", ["pool", "global"])
+def test_what_is_told_of_many_rows_takes_little_memory(mixing):
+    plan = MixPlan(planned_shards([[1_500_000], [1_500_000]], singly=True), mixing=mixing, max_rows=2_000_000)
+    tracemalloc.start()
+    try:
+        assert plan.rows == (1_000_000, 1_000_000)
+        assert schedule(plan, seed=0) == [[100_000, 100_000]] * 10
+        assert plan.quality(World(), 0, 0, 100, most=50_000).of_rows == 2_000_000
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@settings(max_examples=40)
+@given(some_sources, rules, st.sampled_from(["pool", "global"]), stops, st.integers(1, 12), st.integers(0, 2**63 - 1))
+def test_the_quality_and_the_schedule_are_those_of_the_order_as_it_is_planned(counts, rules, mixing, stop, batch, seed):
+    given = {name: rules[name] for name in ("pool_rows", "open_shards") if name in rules}
+    given["weights"] = tuple(rules["weights"][: len(counts)]) if "weights" in rules else None
+    plan = MixPlan(planned_shards(counts, singly=mixing == "global"), threshold=0, mixing=mixing, stop=stop, **given)
+    shards, rows = plan.planned(World(), seed, 1)
+    if not len(rows):
+        assert plan.quality(World(), seed, 1, batch) is None
+        return
+    delivered = plan.firsts[shards] + rows
+    read = delivered
+    if mixing == "pool":
+        # A pool of one row is the order of reading; what is read again counts from its first time.
+        in_turn = replace(plan, pool_rows=1).planned(World(), seed, 1)
+        numbers = (plan.firsts[in_turn[0]] + in_turn[1]).tolist()
+        read = [numbers.index(number) for number in delivered.tolist()]
+    found = plan.quality(World(), seed, 1, batch)
+    assert found == measure(shards, plan.source_of[shards], read, batch=batch)
+    assert plan.quality(World(), seed, 1, batch, most=len(rows) // 2).of_rows == len(rows)
+    first = plan.planned(World(), seed, 0)[0]
+    parts = np.array_split(plan.source_of[first], min(10, len(first)))
+    assert schedule(plan, seed=seed) == [np.bincount(part, minlength=len(counts)).tolist() for part in parts]
 
 
 def test_digests_of_orders_tell_seeds_and_epochs_apart():

@@ -8,7 +8,7 @@ from seekset.inference.results import Span
 
 SIZES = st.lists(st.integers(1, 20), max_size=8)
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["take", "finish", "part", "release", "blame", "give up"]), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["take", "finish", "part", "lack", "release", "blame", "give up"]), st.integers(0, 3)),
     max_size=80,
 )
 
@@ -30,6 +30,11 @@ def moved(queue, step, rank, given_up):
         case "part" if span:
             queue.finish(rank, part := Span(span.start, (span.start + span.end) // 2))
             return range(*part)
+        case "lack" if span:
+            others = [other for other in range(4) if other not in given_up | {rank}]
+            again = queue.question(rank, range(span.start, span.end, 2), others)
+            queue.finish(rank, span)
+            return set(range(*span)) - {piece for tried in again for piece in range(*tried)}
         case "release":
             queue.release(rank)
         case "blame" if span and queue.blame(rank) is Verdict.SET_ASIDE:
@@ -133,6 +138,77 @@ def test_who_could_not_do_what_another_could_is_told():
     assert queue.take(1, alone=False) == Span(0, 4)
     assert queue.finish(0, Span(4, 7)) is None
     assert queue.finish(1, Span(0, 4)) == 0
+
+
+def test_who_is_alone_sets_a_sequence_aside_only_with_a_process_that_did_nothing_else():
+    queue = WorkQueue([Span(0, 2), Span(2, 9)], weigh=lambda span: span.size)
+    assert queue.take(0) == Span(2, 9)
+    queue.finish(0)
+    for verdict, span in ((Verdict.AGAIN, (0, 2)), (Verdict.NARROWED, (0, 2)), (Verdict.AGAIN, (0, 1))):
+        assert queue.take(0) == Span(*span)
+        assert queue.blame(0, fresh=False) is verdict
+    # It is what a process that is started anew begins with, and one that has failed before is not believed still.
+    for _ in range(3):
+        assert queue.take(0) == Span(0, 1)
+        assert queue.blame(0, fresh=False) is Verdict.AGAIN
+    assert queue.take(0) == Span(0, 1)
+    assert queue.blame(0, fresh=True) is Verdict.SET_ASIDE
+    assert queue.take(0) == Span(1, 2)
+    assert queue.finish(0) is None
+    assert len(queue) == 0
+
+
+def test_sequences_without_a_vector_are_tried_by_another_rank_first_and_together():
+    queue = WorkQueue([Span(0, 20), Span(20, 50)], weigh=lambda span: span.size)
+    assert (queue.take(1), queue.take(0)) == (Span(20, 50), Span(0, 20))
+    assert queue.question(0, [3, 4, 5, 19], others=[1]) == [Span(3, 6), Span(19, 20)]
+    assert queue.finish(0, Span(0, 20)) is None
+    assert queue.take(0, alone=False) is None
+    queue.finish(1)
+    assert queue.take(1, alone=False) == Span(3, 6)
+    # It has vectors for some of them: that is for the first rank to explain. The others are settled.
+    assert queue.question(1, [4], others=[0]) == []
+    assert queue.finish(1, Span(3, 6), computed=True) == 0
+    assert queue.take(1, alone=False) == Span(19, 20)
+    assert queue.question(1, [19], others=[0]) == []
+    assert queue.finish(1, Span(19, 20), computed=False) is None
+    assert len(queue) == 0
+
+
+@given(SIZES, st.sets(st.integers(0, 160)), st.integers(1, 4), st.booleans())
+def test_sequences_that_no_rank_has_a_vector_for_are_set_aside_on_the_word_of_two(sizes, lacking, ranks, fixed):
+    queue = WorkQueue(spans_of(sizes), weigh=lambda span: span.size, world_size=ranks if fixed else None)
+    lacking &= set(range(sum(sizes)))
+    words, set_aside = [], []
+    while len(queue):
+        before = len(words), len(queue)
+        for rank in range(ranks):
+            others = [other for other in range(ranks) if other != rank]
+            if (span := queue.take(rank, alone=not others)) is None:
+                continue
+            missed = sorted(lacking & set(range(*span)))
+            words += [(rank, piece) for piece in missed]
+            again = {piece for tried in queue.question(rank, missed, others) for piece in range(*tried)}
+            set_aside += set(missed) - again
+            assert queue.finish(rank, span, computed=len(missed) < span.size) is None
+        assert (len(words), len(queue)) != before, "spans wait, and nobody takes them"
+    assert sorted(set_aside) == sorted(lacking)
+    for piece in lacking:
+        said = [rank for rank, lacked in words if lacked == piece]
+        assert len(said) == len(set(said)) == min(ranks, 2)
+
+
+def test_what_a_rank_had_no_vector_for_is_narrowed_without_it():
+    queue = WorkQueue([Span(0, 4)], weigh=lambda span: span.size)
+    queue.take(0)
+    assert queue.question(0, range(4), others=[1]) == [Span(0, 4)]
+    queue.finish(0)
+    taken = []
+    while (span := queue.take(1, alone=False)) is not None:
+        taken.append((*span, queue.blame(1, [0]).name))
+        assert queue.take(0, alone=False) is None
+    assert taken[:2] == [(0, 4, "NARROWED"), (0, 2, "NARROWED")]
+    assert sorted(taken[3:]) == [(k, k + 1, "SET_ASIDE") for k in range(4)]
 
 
 def test_what_a_rank_failed_with_is_not_handed_over_to_it():

@@ -23,6 +23,8 @@ ONE = b">a\nMKVLA\n>b first\nM\n>c\nMKVLAMKVL\n"
 TWO = b">d\nMKVLA\n>e\nMK\n"
 BY_LENGTH = ["c", "a", "d", "e", "b"]
 INPUT = ["a", "b", "c", "d", "e"]
+# What may be replaced: it begins as an HDF5 file does.
+BEFORE = b"\x89HDF\r\n\x1a\nbefore"
 LENGTHS = {"a": 5, "b": 1, "c": 9, "d": 5, "e": 2}
 
 
@@ -258,11 +260,11 @@ def test_files_by_token_and_by_sequence_don_t_mix(store, index, out):
 
 
 def test_missing_sequences_are_named_and_nothing_is_written(store, index, out):
-    out.write_bytes(b"before")
+    out.write_bytes(BEFORE)
     store.write(pieces(0, [4, 0, 2]))
     with pytest.raises(MismatchError, match=r"2 of 5 sequences have neither a vector nor a failure: 'a', 'e'$"):
         write_embeddings(store, index, out)
-    assert out.read_bytes() == b"before"
+    assert out.read_bytes() == BEFORE
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -285,7 +287,10 @@ def test_a_damaged_file_is_told_if_its_sequences_are_missing(complete, index, ou
 
 def test_files_of_other_runs_are_not_taken(store, index, out):
     ChunkStore(store.folder, run="other").write(pieces(0, [0, 1, 2, 3, 4]))
-    with pytest.raises(MismatchError, match="5 of 5"):
+    told = (
+        r"5 of 5 sequences .*; files of another run: 1, the first is .*/chunks/000000000000-000000000005.safetensors$"
+    )
+    with pytest.raises(MismatchError, match=told):
         write_embeddings(store, index, out)
 
 
@@ -318,20 +323,28 @@ def test_choices_are_checked_first(store, index, out):
         write_embeddings(store, index, out, dtype="int8")
 
 
-def test_a_folder_that_is_not_there_is_named(complete, index, tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        write_embeddings(complete, index, tmp_path / "nowhere" / "out.h5")
-
-
-def test_what_is_no_hdf5_file_is_not_replaced(complete, index, tmp_path):
-    fasta = tmp_path / "mine.fa"
-    fasta.write_bytes(b">a\nMKV\n")
-    with pytest.raises(MismatchError, match=r"mine.fa: expected an HDF5 file or none"):
-        write_embeddings(complete, index, fasta)
-    assert fasta.read_bytes() == b">a\nMKV\n"
+@pytest.mark.parametrize(
+    "target, kind, told",
+    [
+        ("nowhere/out.h5", FileNotFoundError, "there is no such folder: '{}/nowhere'"),
+        ("mine.fa/out.h5", NotADirectoryError, "it is a file, but a folder is needed: '{}/mine.fa'"),
+        ("folder", IsADirectoryError, "'{}/folder'"),
+        ("mine.fa", MismatchError, "{}/mine.fa: it is there, is no HDF5 file, and is not replaced"),
+        ("pipe", MismatchError, "{}/pipe: it is there, is no HDF5 file, and is not replaced"),
+    ],
+)
+def test_a_target_that_cant_be_is_told_before_anything_is_read(complete, index, tmp_path, target, kind, told):
+    (tmp_path / "mine.fa").write_bytes(b">a\nMKV\n")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError, match="folder"):
-        write_embeddings(complete, index, tmp_path / "folder")
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    with pytest.raises(kind, match=re.escape(told.format(tmp_path))):
+        write_embeddings(complete, index, tmp_path / target, progress=lambda *numbers: read.append(numbers))
+    assert read == []
+    assert (tmp_path / "mine.fa").read_bytes() == b">a\nMKV\n"
+
+
+def test_an_empty_file_is_replaced(complete, index, tmp_path):
     (tmp_path / "empty.h5").touch()
     assert write_embeddings(complete, index, tmp_path / "empty.h5").stat().st_size > 0
 
@@ -402,7 +415,7 @@ def test_without_room_nothing_is_left_and_what_was_there_stays(store, write, tmp
     seekset.SequenceIndex.create([fasta], tmp_path / "index.sidx").close()
     for start in range(0, 500, 50):
         store.write(pieces(start, range(start, start + 50), width=64))
-    out.write_bytes(b"\x89HDF\r\n\x1a\nbefore")
+    out.write_bytes(BEFORE)
     source = """
         import errno, os, resource, sys
         from pathlib import Path
@@ -420,7 +433,7 @@ def test_without_room_nothing_is_left_and_what_was_there_stays(store, write, tmp
         print([name for name in open_files if ".part" in name])
     """
     assert run(source, store.folder, tmp_path / "index.sidx", out, room) == "EFBIG True\n[]\n"
-    assert out.read_bytes() == b"\x89HDF\r\n\x1a\nbefore"
+    assert out.read_bytes() == BEFORE
     assert list(out.parent.iterdir()) == [out]
 
 

@@ -100,7 +100,7 @@ def test_ids_whose_hashes_collide_are_compared(shard, out, monkeypatch):
 
 def test_ids_missing_and_ids_too_many_are_named(shard, out):
     one, two = shard(0, "a b"), shard(1, "c d")
-    out.write_bytes(b"before")
+    out.write_bytes(b"\x89HDF\r\n\x1a\nbefore")
     told = f"2 ids are missing: 'x', 'y'; 1 ids are not among those expected: 'd' in {two}"
     with pytest.raises(MismatchError, match=re.escape(told)):
         aggregate_shards([one, two], out, expected=["c", "x", "b", "a", "y"])
@@ -109,7 +109,7 @@ def test_ids_missing_and_ids_too_many_are_named(shard, out):
     many = [f"s{number}" for number in range(100)]
     with pytest.raises(MismatchError, match=r"100 ids are missing: 's0', .*'s9' and 90 more$"):
         aggregate_shards([one], out, expected=["a", "b", *many])
-    assert out.read_bytes() == b"before"
+    assert out.read_bytes() == b"\x89HDF\r\n\x1a\nbefore"
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -192,3 +192,16 @@ def test_a_shard_is_not_written_over(shard):
     with pytest.raises(MismatchError, match="it is one of the shards"):
         aggregate_shards([path], path)
     assert read(path)[0] == ["a", "b"]
+
+
+def test_a_target_that_cant_be_is_told_before_shards_are_read(shard, tmp_path):
+    # What shards hold is looked at later: this one is none.
+    broken = tmp_path / "shard_9.h5"
+    broken.write_text("not HDF5")
+    shards = [shard(0, "a b"), broken]
+    with pytest.raises(FileNotFoundError, match=f"there is no such folder: '{re.escape(str(tmp_path))}/nowhere'"):
+        aggregate_shards(shards, tmp_path / "nowhere" / "all.h5")
+    (tmp_path / "mine.fa").write_text(">a\nMKV\n")
+    with pytest.raises(MismatchError, match=r"mine.fa: it is there, is no HDF5 file, and is not replaced"):
+        aggregate_shards(shards, tmp_path / "mine.fa")
+    assert (tmp_path / "mine.fa").read_text() == ">a\nMKV\n"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, SeeksetWarning
+from seekset.inference import devices
 from seekset.inference.devices import Device, find_gpus, parse_devices
 
 
@@ -51,7 +52,32 @@ def test_without_a_word_of_which_are_visible_the_driver_is_asked(tmp_path, monke
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert find_gpus({}) == ["0", "1", "3"]
-    program.write_text("#!/bin/sh\necho NVIDIA-SMI has failed; exit 9\n")
+
+
+@pytest.mark.parametrize(
+    "script, said",
+    [
+        ("#!/bin/sh\necho NVIDIA-SMI has failed; exit 9\n", "exit code 9: NVIDIA-SMI has failed"),
+        ("#!/bin/sh\nexec sleep 60\n", "it took longer than 1 s"),
+        ("no program", "Exec format error"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_told_with_what_to_do_about_it_and_asked_once(
+    tmp_path, monkeypatch, script, said
+):
+    monkeypatch.setattr(devices, "_PATIENCE", 1)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    program = tmp_path / "nvidia-smi"
+    program.write_text(script)
+    program.chmod(0o755)
+    with pytest.warns(SeeksetWarning) as told:
+        assert parse_devices(None) == [Device("cpu")]
+    [warning] = told
+    assert f"{program} is there, but does not say which GPUs there are ({said}" in str(warning.message)
+    assert "Name them in CUDA_VISIBLE_DEVICES, such as 0,1, or give --devices cpu" in str(warning.message)
+    # What it says from now on is not heard: all parts of a run have to agree.
+    program.write_text("#!/bin/sh\necho 0\n")
     assert find_gpus({}) == []
 
 

@@ -51,6 +51,24 @@ def other_host(tmp_path):
         process.stdin.close()
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+from seekset.inference.lock import FolderLock
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    with FolderLock(Path(sys.argv[1])):
+        print("held")
+except OSError as error:
+    print(error.filename, error.strerror)
+"""
+
+
+def test_a_full_disk_is_told_with_the_file_that_it_has_no_room_for(run, tmp_path):
+    # No file may have a byte: what a full disk says, but for its words.
+    assert run(FULL, tmp_path) == f"{tmp_path / 'run.lock'} File too large\n"
+
+
 def test_a_fresh_lease_of_another_host_refuses_with_who_has_it(tmp_path):
     lease(tmp_path, 50)
     with pytest.raises(FolderLockedError, match="process 4711 on elsewhere, since 2026-01-01"), FolderLock(tmp_path):

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import copy
+import os
 import pickle
 import random
 from pathlib import Path
@@ -173,6 +174,80 @@ def test_relative_paths_mean_the_same_in_another_folder(write, tmp_path, monkeyp
     assert again.fetch("b") == "MK"
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert names() == ["elsewhere", "other.sidx", "x.fa"]
+
+
+def write_records(path, *payloads):
+    with seekset.TFRecordWriter(path, index=False) as file:
+        for payload in payloads:
+            file.write(payload)
+
+
+@pytest.fixture(params=["x.fa", "x.fa.gz", "x.tfrecord"])
+def rewritten(request, tmp_path, bgzip):
+    """`rewritten(b"MK")` is a handle of a file with these letters in its last record, in the place of one before."""
+
+    def rewritten(letters):
+        path = tmp_path / request.param
+        new = tmp_path / f"new.{path.name}"
+        if path.suffix == ".tfrecord":
+            write_records(new, b"MKVLA", letters)
+        else:
+            content = b">a one\nMKVLA\nAG\n>b\n" + letters + b"\n"
+            new.write_bytes(bgzip.bytes(content) if path.suffix == ".gz" else content)
+        new.replace(path)
+        return (seekset.TFRecordFile if path.suffix == ".tfrecord" else seekset.Fasta)(path)
+
+    return rewritten
+
+
+def test_a_pickled_handle_refuses_another_file_of_the_same_size(rewritten):
+    """Rows, and what was counted of them, mean nothing there."""
+    handle = rewritten(b"MK")
+    data = pickle.dumps(handle)
+    assert len(pickle.loads(data)) == 2
+    time = handle.path.stat().st_mtime_ns
+    rewritten(b"GG")
+    os.utime(handle.path, ns=(time, time))
+    again = pickle.loads(data)
+    for _ in range(2):
+        with pytest.raises(
+            seekset.StaleIndexError,
+            match=rf"{handle.path}: it is another file .* expected \d+ bytes, 2 records.* again",
+        ):
+            len(again)
+    # One that was never opened here hands on what it was given.
+    with pytest.raises(seekset.StaleIndexError, match="it is another file than when it was handed over"):
+        len(pickle.loads(pickle.dumps(pickle.loads(data))))
+
+
+def test_a_pickled_handle_takes_a_copy_whatever_its_time(rewritten):
+    handle = rewritten(b"MK")
+    data = pickle.dumps(handle)
+    rewritten(b"MK")
+    os.utime(handle.path, (1, 1))
+    again = pickle.loads(data)
+    assert len(again) == 2
+    assert len(pickle.loads(pickle.dumps(again))) == 2
+
+
+def test_a_handle_whose_file_was_replaced_can_not_be_pickled(rewritten):
+    handle = rewritten(b"MK")
+    rewritten(b"GG")
+    with pytest.raises(seekset.StaleIndexError, match="it has changed since it was opened"):
+        pickle.dumps(handle)
+
+
+def test_a_pickled_file_of_records_refuses_an_index_that_lists_them_otherwise(tmp_path):
+    write_records(tmp_path / "a", b"0", b"1", b"2")
+    index = tmp_path / "a.idx"
+    seekset.create_tfrecord_index(tmp_path / "a")
+    data = pickle.dumps(seekset.TFRecordFile(tmp_path / "a"))
+    index.unlink()
+    assert pickle.loads(data)[2] == b"2"  # as they lie
+    seekset.create_tfrecord_index(tmp_path / "a")
+    index.write_text("\n".join(index.read_text().splitlines()[::-1]))
+    with pytest.raises(seekset.StaleIndexError, match="it is another file than when it was handed over"):
+        pickle.loads(data)[2]
 
 
 def test_a_closed_handle_stays_closed_in_its_pickle_and_its_copy(opened):

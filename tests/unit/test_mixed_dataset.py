@@ -18,7 +18,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from conformance import StreamConformance, in_a_list
 from hex_shards import ApartShards, hex_examples, write_hex
-from mixed_shards import Lines, Slow, mixed, number, numbers, tagged, write_sources, write_text
+from mixed_shards import ApartNpz, Lines, Slow, mixed, number, numbers, tagged, write_sources, write_text
 from seekset.augment import hex_symmetries
 from seekset.datasets import (
     StreamingMixedShardDataset,
@@ -206,6 +206,20 @@ def test_items_are_dicts_of_tensors_with_the_fields_of_the_shards(sources, games
     assert shapes["board"] == (4, 2, 13, 13)
     assert shapes["policy"] == (4, 169)
     assert shapes["value"] == shapes["player_to_move"] == (4,)
+
+
+@pytest.mark.parametrize("rules", [{"pool_rows": 3}, {"pool_rows": 3, "reader": ApartNpz()}, {"mixing": "global"}])
+def test_complex_numbers_come_as_they_are(tmp_path, rules):
+    x = np.arange(6)
+    columns = {"wide": x + 1j * x[::-1], "narrow": (x - 1j).astype("c8"), "many": (x + 0.5j * x).reshape(6, 1) * [0, 1]}
+    np.savez(tmp_path / "0.npz", x=x, **columns)
+    np.savez(tmp_path / "1.npz", x=x[:0], **{name: column[:0] for name, column in columns.items()})
+    items = list(mixed([tmp_path], **rules))
+    assert sorted(xs(items)) == x.tolist()
+    for item in items:
+        for name, column in columns.items():
+            found = item[name].numpy()
+            assert (found.dtype, found.tolist()) == (column.dtype, column[number(item)].tolist())
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
@@ -459,6 +473,40 @@ def test_a_state_of_another_rank_is_as_good(sources):
     data = ranks[1]()
     data.load_state_dict(begun(ranks[0]()))
     assert xs(data) == xs(ranks[1]())[3:]
+
+
+def test_a_state_of_a_pool_with_other_rows_is_refused_with_what_to_give(tmp_path):
+    """How many rows are pooled decides which follows which: as where bytes are reckoned otherwise elsewhere."""
+    x = np.random.default_rng(0).integers(0, 2**62, (2000, 100))
+    for part in range(4):
+        np.savez_compressed(tmp_path / f"{part}.npz", x=x[part * 500 : part * 500 + 500])
+    made = partial(mixed, [tmp_path], pool_rows=1000, batch_size=100)
+    data = made(max_bytes="4MB")
+    held, rest = data.plan(quality_batch=None).pool_rows, [batch["x"][:, 0].tolist() for batch in data][3:]
+    state = begun(made(max_bytes="4MB"))
+    assert state["pool"] == {"rank": 0, "worker": 0, "rows": held}
+    for most, here in (("3.5MB", 400), (None, 1000)):
+        refusing = made(max_bytes=most)
+        with pytest.raises(
+            MismatchError, match=rf"rank 0, worker 0, held {held} rows and holds {here} here.* give max_bytes=\d+"
+        ) as error:
+            refusing.load_state_dict(state)
+        assert refusing.state_dict()["position"] == 0
+        resumed = made(max_bytes=int(str(error.value).partition("max_bytes=")[2].partition(",")[0]))
+        resumed.load_state_dict(state)
+        assert [batch["x"][:, 0].tolist() for batch in resumed] == rest
+    # Of no more bytes than it takes, it is the same order.
+    made(max_bytes="4.0001MB").load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [None, 3, {}, {"rank": 0, "worker": 0}, {"rank": "a", "worker": 0, "rows": 4}, {"rank": 1, "worker": 0, "rows": 4}],
+)
+def test_a_state_that_says_nonsense_of_its_pool_is_refused(sources, pool):
+    data = mixed(sources, pool_rows=4)
+    with pytest.raises(MismatchError, match="state mismatch: pool must say how many rows it held"):
+        data.load_state_dict({**data.state_dict(), "pool": pool})
 
 
 def test_a_changed_shard_is_named_and_a_moved_folder_is_none(sources, tmp_path):
@@ -735,6 +783,50 @@ def test_an_iterator_leaves_nothing_behind(games, how):
     assert set(threading.enumerate()) == threads
     assert children() == processes
     assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_a_fork_ends_though_a_thread_of_its_parent_was_at_a_shard(tmp_path, run):
+    """A loader's threads hold its lock now and then; a fork has none of them, and the lock as it was."""
+    np.savez(tmp_path / "0.npz", x=np.arange(10))
+    printed = run("""
+        import os, signal, sys, threading, warnings
+        from seekset.mixing import MixPlan
+        from seekset.shards import take_census
+        from seekset.shards.loader import ShardLoader
+        from seekset.sources import Source
+        from seekset.world import World
+
+        warnings.simplefilter("ignore")  # newer Pythons warn of forks among threads, which is what is tried here
+        shards, _ = take_census(["0.npz"], progress=False)
+        plan = MixPlan((Source("a", tuple(shards)),))
+        loader = ShardLoader(plan, 2)
+        held, over = threading.Event(), threading.Event()
+
+        def hold():
+            with loader._shared.changed:
+                held.set()
+                over.wait()
+
+        def child(end):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)  # ends a child that hangs
+                end()
+                sys.exit(7)  # with all that is to be done at the exit of a process
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        codes = [child(lambda: None), child(loader.close)]
+        over.set()
+        holder.join()
+        [[stretch]] = plan.stretches(World())
+        loader.ask(0, stretch)
+        print(codes, len(loader.wait(0).packed))
+        loader.close()
+    """)
+    assert printed == "[7, 7] 10\n"
 
 
 def test_an_iterator_that_was_never_asked_starts_nothing(games):

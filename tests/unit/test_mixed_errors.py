@@ -1,10 +1,13 @@
 """What is wrong with directories, ranges, options and shards of a pool: who says so, where, and what can be skipped."""
 
+import errno
 import gzip
 import json
 import os
 import pickle
 import resource
+import shutil
+import signal
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, pairwise
@@ -20,7 +23,7 @@ from conformance import in_a_list
 from hex_shards import ApartShards, hex_examples, write_hex
 from mixed_shards import Lines, Slow, SlowRows, mixed, number, write_sources, write_text
 from seekset.datasets import StreamingMixedShardDataset
-from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, SeeksetWarning
+from seekset.errors import FormatError, MemoryLimitError, MismatchError, SeeksetError, SeeksetWarning, StaleIndexError
 from seekset.shards import PickleShards
 from seekset.world import World
 
@@ -443,13 +446,118 @@ def test_a_shard_that_fails_when_it_is_read_is_skipped_row_by_row(tmp_path):
     assert [(shard.name, row) for _, shard, row, _ in data.skipped()["rows"]] == [("01.txt", 0), ("01.txt", 1)]
 
 
-def test_what_is_no_fault_of_the_data_is_never_skipped(tmp_path):
-    reader = Failing(ZeroDivisionError)
+@pytest.mark.parametrize(
+    "fault", [ZeroDivisionError, MemoryError, *(partial(OSError, number) for number in (errno.EIO, errno.ENOTCONN))]
+)
+def test_what_is_no_fault_of_the_data_is_never_skipped(tmp_path, fault):
+    reader = Failing(fault)
     data = mixed(write_text(tmp_path, {"a": [3, 2]}), reader=reader, on_error="skip")
     reader.counted = True
     with pytest.raises(SeeksetError, match="the disk is gone") as error:
         list(data)
-    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    assert isinstance(error.value.__cause__, type(fault("")))
+
+
+@contextmanager
+def without_its_folder(path):
+    away = path.parent.with_name("away")
+    path.parent.rename(away)
+    yield
+    away.rename(path.parent)
+
+
+@contextmanager
+def without_an_end(path):
+    """As a mount that has dropped: what is there can't be looked at."""
+    kept = shutil.copy2(path, path.with_name("kept"))
+    path.unlink()
+    path.symlink_to(path)
+    yield
+    kept.replace(path)
+
+
+VANISHING = {
+    without_its_folder: (StaleIndexError, "it has gone since its rows were counted"),
+    without_an_end: (SeeksetError, "Too many levels of symbolic links"),
+}
+
+
+@pytest.mark.parametrize("vanishing", VANISHING)
+@pytest.mark.parametrize("rules", [{"pool_rows": 1}, {"pool_rows": 1, "decoders": 2}, {"mixing": "global"}])
+def test_shards_that_vanish_end_the_epoch_and_a_state_goes_on_once_they_are_back(tmp_path, vanishing, rules):
+    sources = write_sources(tmp_path, {"a": [3, 2], "b": [4]})
+    made = partial(mixed, sources, batch_size=1, on_error="skip", **rules)
+    whole, data, seen = [number(batch) for batch in made()], made(), []
+    kind, message = VANISHING[vanishing]
+    with vanishing(tmp_path / "b" / "00.npz"), pytest.raises(kind, match=message):
+        seen.extend(map(number, data))
+    assert data.skipped() == {"count": 0, "rows": [], "shards": []}
+    resumed = made()
+    resumed.load_state_dict(data.state_dict())
+    assert seen + [number(batch) for batch in resumed] == whole
+
+
+class Replacing(Slow):
+    """While a shard is read, it is replaced by another, in whose middle the reader then is."""
+
+    mended = False
+
+    def read(self, path):
+        if self.mended and path.name == "01.txt":
+            path.write_text("other words")
+            raise FormatError(f"{path}: cut short")
+        return super().read(path)
+
+
+class ReplacingRows(Replacing, SlowRows):
+    """The same, with rows that can be read singly."""
+
+
+@pytest.mark.parametrize("mixing, kind", [("pool", Replacing), ("global", ReplacingRows)])
+def test_what_is_read_of_a_shard_that_is_replaced_meanwhile_is_no_fault_of_its_bytes(tmp_path, mixing, kind):
+    reader = kind(0)
+    data = mixed(write_text(tmp_path, {"a": [3, 2]}), reader=reader, mixing=mixing, on_error="skip")
+    reader.mended = True
+    with pytest.raises(StaleIndexError, match=r"01\.txt: row \d of source 'a' .*it has changed since"):
+        list(data)
+
+
+KILLED = """
+import os, signal
+from seekset.shards import PickleShards
+
+
+class Killed(PickleShards):
+    holds_gil = True
+    identity = "killed/1"
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def read(self, path):
+        if path.name == "1.pkl.gz":
+            os.kill(os.getpid(), self.number)
+        return super().read(path)
+
+    def __reduce__(self):
+        return Killed, (self.number,)
+"""
+
+
+def test_rows_are_skipped_where_a_shard_crashes_its_process_and_not_where_the_system_ends_it(
+    games, tmp_path, monkeypatch
+):
+    (tmp_path / "killed_readers.py").write_text(KILLED)
+    monkeypatch.syspath_prepend(tmp_path)
+    from killed_readers import Killed
+
+    crashing = mixed(games, reader=Killed(signal.SIGSEGV), on_error="skip", batch_size=1)
+    assert sum(len(batch["board"]) for batch in crashing) == crashing.skipped()["count"] == 6
+    killed = mixed(games, reader=Killed(signal.SIGKILL), on_error="skip", batch_size=1)
+    with pytest.raises(SeeksetError, match=r"1\.pkl\.gz: row \d of .*the process that read it was ended by SIGKILL"):
+        list(killed)
+    assert killed.skipped()["count"] == 0
 
 
 @pytest.mark.parametrize("decoders", [1, 2])

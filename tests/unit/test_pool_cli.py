@@ -3,11 +3,19 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from seekset.cli.pool import _show
 from seekset.datasets import StreamingMixedShardDataset
+from seekset.inspection import inspect
+from seekset.mixing import MixPlan
+from seekset.report.of_pool import draw_pool, pool_figures
+from seekset.shards import take_census
+from seekset.sources import Source
+from seekset.world import World
 
 
 @pytest.fixture
@@ -107,6 +115,20 @@ def test_directories_without_a_row_have_no_quality(cli, games):
     assert (done.returncode, done.stderr) == (0, "")
     assert len(tables(done.stdout)) == 2
     assert json.loads(cli("games/a", "--ranges", "none", "--json").stdout)["quality"] is None
+
+
+def test_a_sample_of_very_many_rows_is_called_one(games, capsys):
+    """As of more than ten million rows, which would take a test its time."""
+    found = take_census([f"{folder}/{k}.npz" for folder in games for k in range(4)], progress=False)[0]
+    plan = MixPlan((Source("a", tuple(found)),))
+    looked = inspect(plan, seed=0, batch=2)
+    sample = replace(looked, quality=plan.quality(World(), 0, 0, 2, most=20))
+    remark = "mixing was measured on 20 of 80 rows, in batches spread evenly over the epoch"
+    for inspection, said in ((looked, ""), (sample, f"seekset: {remark}\n")):
+        _show(inspection, {"rows": 80})
+        assert capsys.readouterr().err == said
+        page = "".join(map(str, draw_pool(pool_figures(plan, inspection, "a pool", seed=0))))
+        assert (f"{remark.capitalize()}." in page) == bool(said)
 
 
 def test_torch_is_not_needed(games, tmp_path):

@@ -1,5 +1,7 @@
 """Files that are written beside their name and renamed: what errors say of them."""
 
+import errno
+
 import pytest
 
 from seekset.publishing import published
@@ -13,6 +15,30 @@ def test_errors_name_the_file_that_was_wanted_and_not_the_one_beside_it(tmp_path
         assert (caught.value.filename, caught.value.filename2) == (str(target), None)
         assert ".part" not in str(caught.value)
     assert names() == ["folder"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from seekset.publishing import published
+resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))
+try:
+    with published(Path(sys.argv[1])) as part:
+        part.write_text("all of it")
+except OSError as error:
+    print(error.filename, error.strerror)
+"""
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_to_be_written(run, tmp_path, names):
+    assert run(FULL, tmp_path / "x.txt") == f"{tmp_path / 'x.txt'} File too large\n"
+    assert "x.txt" not in names()
+
+
+def test_errors_of_what_is_read_meanwhile_are_not_told_as_those_of_the_file(tmp_path):
+    with pytest.raises(OSError, match="Input/output error") as caught, published(tmp_path / "x.txt"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename is None
 
 
 def test_texts_of_others_errors_name_it_as_well(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seekset
-from seekset.quality import Mixing, measure, plot
+from seekset.quality import Mixing, Runs, measure, measure_sample, plot
 
 # 50 shards of 200 rows in two sources, 40 shards and 10.
 ROWS, SHARD, OF_FIRST = 10_000, 200, 8_000
@@ -187,6 +187,43 @@ def test_batches_are_shared_out_over_the_deciles():
 def test_orders_that_can_not_be_are_refused(shards, sources, read, options, error, message):
     with pytest.raises(error, match=message):
         measure(shards, sources, read, **options)
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(1, 5000))
+def test_runs_are_whole_batches_that_part_nothing_and_reach_both_ends(rows, batch, most):
+    runs = Runs.of(rows, batch=batch, most=most)
+    picked = runs.picked(0, rows)
+    assert picked.sum() == sum(runs.ends - runs.starts)
+    assert (runs.starts[1:] >= runs.ends[:-1]).all()
+    if rows <= most or rows < batch:
+        assert picked.all()
+        return
+    assert not (runs.starts % batch).any()
+    assert not (runs.ends % batch).any()
+    assert batch * min(10, rows // batch) <= picked.sum() <= max(most, 10 * batch)
+    if len(runs.starts) > 1:
+        assert (runs.starts[0], runs.ends[-1]) == (0, rows // batch * batch)
+    pieces = [runs.picked(start, min(77, rows - start)) for start in range(0, rows, 77)]
+    assert np.concatenate(pieces).tolist() == picked.tolist()
+
+
+def test_a_sample_is_measured_against_the_odds_of_all_rows():
+    order = np.random.default_rng(6).permutation(ROWS)
+    whole = of_order(order)
+    runs = Runs.of(ROWS, batch=100, most=2000)
+    some = order[runs.picked(0, ROWS)]
+    counts = {"of_shards": np.bincount(order // SHARD), "of_sources": np.bincount(order // OF_FIRST)}
+    sample = measure_sample(some // SHARD, some // OF_FIRST, some, batch=100, **counts)
+    assert (sample.rows, sample.of_rows, sample.batches, len(sample.deciles)) == (2000, ROWS, 20, 10)
+    assert sample.ideal == whole.ideal
+    # Four standard deviations of the mean of twenty batches.
+    assert sample.whole.shards == pytest.approx(whole.whole.shards, abs=1.8)
+    assert sample.whole.neighbours == pytest.approx(1, abs=0.7)
+    assert (sample.remark is None, whole.remark) == (False, None)
+    assert sample.facts()["of_rows"] == ROWS
 
 
 # --- what people see --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -300,6 +301,37 @@ def test_what_a_reader_raises_says_at_which_shard(shards, kind, on_error):
     assert error.value.__notes__[-1] == f"{shards[1]}: raised while its rows were counted by {kind.__name__}"
 
 
+class Ends(Counting):
+    """A reader whose process is ended at a shard of two megabytes."""
+
+    holds_gil = True
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def count(self, path):
+        if path.stat().st_size == 2 << 20:
+            os.kill(os.getpid(), self.number)
+        return super().count(path)
+
+
+def test_a_shard_is_not_skipped_because_its_process_was_ended_from_outside(shards):
+    shards[1].write_bytes(bytes(2 << 20))
+    with pytest.raises(seekset.SeeksetError, match=r"2\.shard: the process that read it was ended by SIGKILL"):
+        take_census(shards, Ends(signal.SIGKILL), on_error="skip")
+    counted, [(path, reason)] = take_census(shards, Ends(signal.SIGSEGV), on_error="skip")
+    assert (len(counted), path) == (2, shards[1])
+    assert reason == f"{path}: the process that read it was ended by SIGSEGV"
+
+
+def test_a_shard_is_not_skipped_because_memory_has_run_out(shards):
+    for kind in (Failing, FailingApart):
+        shards[1].write_bytes(bytes(2 << 20))
+        with pytest.raises(MemoryError, match="none left"):
+            take_census(shards, kind(MemoryError("none left")), on_error="skip")
+
+
 @pytest.mark.parametrize("message", ["expected more", "{path}: expected more"])
 def test_errors_of_our_kinds_name_the_shard_once(shards, message):
     with pytest.raises(seekset.FormatError) as error:
@@ -368,9 +400,59 @@ def test_a_shard_that_changed_since_is_told_by_name(shards, reader):
         seekset.StaleIndexError, match=f"^{re.escape(str(shards[0]))}: it has changed .* expected 1 bytes"
     ):
         shard.check()
-    shards[0].unlink()
-    with pytest.raises(FileNotFoundError):
+
+
+@pytest.mark.parametrize("gone", ["the file", "its folder", "its folder, for a file"])
+def test_a_shard_that_is_gone_has_changed(shards, reader, gone):
+    [shard], _ = take_census(shards[:1], reader)
+    if gone == "the file":
+        shards[0].unlink()
+    else:
+        shards[0].parent.rename(shards[0].parent.with_name("elsewhere"))
+    if gone.endswith("for a file"):
+        shards[0].parent.touch()
+    with pytest.raises(seekset.StaleIndexError, match=f"^{re.escape(str(shards[0]))}: it has gone since"):
         shard.check()
+
+
+def test_a_shard_that_can_not_be_looked_at_is_an_error_of_the_system(shards, reader):
+    [shard], _ = take_census(shards[:1], reader)
+    shards[0].unlink()
+    shards[0].symlink_to(shards[0])
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        shard.check()
+
+
+def replace(path, content):
+    """Put another file in the place of one, with its time."""
+    stat = path.stat()
+    path.with_name("new").write_bytes(content)
+    os.utime(path.with_name("new"), ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    path.with_name("new").replace(path)
+
+
+def test_a_shard_that_was_replaced_by_one_of_its_size_and_time_is_told_by_its_ends(shards, reader):
+    [shard], _ = take_census(shards[2:], reader)
+    replace(shards[2], b"xxx")
+    shard.check()  # a copy is as good, wherever it lies
+    shard.check()
+    replace(shards[2], b"xxy")
+    with pytest.raises(seekset.StaleIndexError, match="its size and time are the same, but its first or last bytes"):
+        shard.check()
+
+
+def test_a_shard_that_was_pickled_is_the_same_elsewhere(shards, reader, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [shard], _ = take_census(["shards/3.shard"], reader)
+    pickled = pickle.dumps(shard)
+    shutil.copytree("shards", tmp_path / "other" / "shards")
+    monkeypatch.chdir(tmp_path / "other")
+    copy = pickle.loads(pickled)
+    copy.check()
+    assert copy == shard
+    replace(tmp_path / "other" / "shards" / "3.shard", b"yxx")
+    with pytest.raises(seekset.StaleIndexError, match=r"^shards/3\.shard: it has changed"):
+        pickle.loads(pickled).check()
 
 
 def test_a_digest_is_of_both_ends(tmp_path):

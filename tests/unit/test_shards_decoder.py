@@ -17,6 +17,7 @@ import seekset
 from hex_shards import hex_examples, write_hex
 from seekset.shards import Decoder, NpzShards, PickleShards, pack_shard
 from seekset.shards.packed import census_of
+from seekset.shards.readers import is_exhaustion
 
 OWN = """
 import os, signal, time
@@ -35,6 +36,18 @@ class Ends(Own):
 class Killed(Own):
     def read(self, path):
         os.kill(os.getpid(), signal.SIGKILL)
+
+class Crashes(Own):
+    def read(self, path):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+class Full(MemoryError):
+    def __init__(self, one, two):
+        super().__init__("full")
+
+class Fills(Own):
+    def read(self, path):
+        raise Full(1, 2)
 
 class Slow(Own):
     def read(self, path):
@@ -155,11 +168,24 @@ def test_a_reader_that_can_not_get_there_is_told(decoder, own):
         decoder.count(own.Later(), Path("a"))
 
 
-@pytest.mark.parametrize("reader, how", [("Ends", "ended with exit code 3"), ("Killed", "was ended by SIGKILL")])
-def test_a_process_that_dies_is_told_with_the_shard_and_started_again(decoder, own, reader, how):
-    with pytest.raises(seekset.SeeksetError, match=f"^a.shard: the process that read it {how}$"):
+@pytest.mark.parametrize(
+    "reader, how, from_outside",
+    [
+        ("Ends", "ended with exit code 3", False),
+        ("Crashes", "was ended by SIGSEGV", False),
+        ("Killed", "was ended by SIGKILL", True),
+    ],
+)
+def test_a_process_that_dies_is_told_with_the_shard_and_started_again(decoder, own, reader, how, from_outside):
+    with pytest.raises(seekset.SeeksetError, match=f"^a.shard: the process that read it {how}$") as error:
         decoder.pack(getattr(own, reader)(), Path("a.shard"))
+    assert is_exhaustion(error.value) == from_outside
     assert decoder.count(own.Own(), Path("a")).rows == 2
+
+
+def test_memory_that_has_run_out_there_has_run_out_here(decoder, own):
+    with pytest.raises(MemoryError, match="Full: full"):
+        decoder.pack(own.Fills(), Path("a.shard"))
 
 
 def test_a_process_that_is_killed_while_it_waits_is_told(decoder, own):

@@ -1,5 +1,6 @@
 """TFRecord, FASTA and Parquet shards: the rows of each, one by one and all together."""
 
+import errno
 import gzip
 import pickle
 import re
@@ -13,6 +14,7 @@ import pytest
 import seekset
 from seekset.shards import FastaShards, Field, ParquetShards, TFRecordShards
 from seekset.shards.packed import pack_shard
+from seekset.shards.parquet import _opened
 
 PAYLOADS = [seekset.encode_example({"x": [row, row + 0.5], "label": row, "name": f"row {row}"}) for row in range(5)]
 FEATURES = {"x": ("float32", (2,)), "label": "int64"}
@@ -294,3 +296,20 @@ def test_without_pyarrow_the_error_says_what_to_install(parquet, run):
     )
     assert printed == f"{path}: Parquet is read by pyarrow, which is not installed: pip install 'seekset[parquet]'\n"
     assert sys.modules["pyarrow"] is pa
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (OSError(errno.EIO, "Input/output error"), OSError),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), MemoryError),
+        (OSError("Corrupt snappy compressed data."), seekset.FormatError),
+        (pa.ArrowInvalid("Unexpected end of stream"), seekset.FormatError),
+    ],
+)
+def test_what_the_system_says_while_parquet_is_read_is_no_fault_of_the_file(tmp_path, error, kind):
+    """Such as of a mount that drops: a fault of the file could be skipped."""
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(kind) as raised, _opened(tmp_path / "a.parquet"):
+        raise error
+    assert isinstance(raised.value, seekset.FormatError) == (kind is seekset.FormatError)

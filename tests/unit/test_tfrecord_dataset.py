@@ -13,7 +13,7 @@ import seekset
 from conformance import BATCH, CHECKS, Conformance, in_a_list
 from frames import records
 from seekset.datasets import TFRecordDataset, TFRecordIterableDataset
-from seekset.errors import CorruptRecordError, FormatError, MismatchError
+from seekset.errors import CorruptRecordError, FormatError, MismatchError, StaleIndexError
 from seekset.loading import ResumableBatchSampler, ResumableSampler, collate
 from seekset.world import World
 
@@ -173,6 +173,17 @@ def test_a_file_that_was_replaced_by_a_longer_one_is_another(tmp_path):
         TFRecordDataset(path).load_state_dict(state)
 
 
+def test_a_file_that_was_made_anew_is_another_though_it_has_as_many_bytes_and_records(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(records(b"0", b"1"))
+    state = TFRecordDataset(path).state_dict()
+    path.write_bytes(records(b"0", b"2"))
+    with pytest.raises(MismatchError, match="state mismatch: files was 'a, "):
+        TFRecordDataset(path).load_state_dict(state)
+    path.write_bytes(records(b"0", b"1"))
+    TFRecordDataset(path).load_state_dict(state)
+
+
 def test_an_index_that_lists_records_otherwise_makes_other_rows(tmp_path):
     path, index = tmp_path / "a.tfrecord", tmp_path / "a.tfrecord.idx"
     path.write_bytes(records(*(b"%d" % k for k in range(6))))
@@ -270,6 +281,26 @@ def test_workers_may_be_started_in_any_way(examples, method):
     ds = TFRecordDataset(examples, {"label": "int64"}, shuffle=False)
     loader = DataLoader(ds, batch_size=4, num_workers=1, multiprocessing_context=method)
     assert [batch["label"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_refuse_a_file_that_was_replaced_before_they_opened_it(shards, method):
+    """Records of another file would come under the numbers that this one's were counted by."""
+    ds = TFRecordDataset(shards, shuffle=False)
+    loader = DataLoader(
+        ds, batch_size=1, num_workers=1, multiprocessing_context=method, collate_fn=partial(in_a_list_after, shards)
+    )
+    with pytest.raises(StaleIndexError, match=r"d\.tfrecord: it is another file .* make the dataset again"):
+        list(loader)
+
+
+def in_a_list_after(shards, items):
+    """Replace a file with one of its size before its first record is read."""
+    if items == [b"5"]:
+        path = shards.parent / "d.tfrecord"
+        path.unlink()
+        path.write_bytes(records(b"x", b"y", b"z", b"w", *(b"%d" % k for k in range(10, 14))))
+    return in_a_list(items)
 
 
 # --- records that are not sound ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import torch
 from seekset.errors import FormatError, MemoryLimitError, SeeksetError, StaleIndexError, UnknownIdError
 from seekset.ledger import Ledger
 from seekset.mixing import mixed, mixed_all
-from seekset.shards.readers import is_exhaustion
+from seekset.shards.readers import is_of_the_system
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -284,8 +284,8 @@ def like(error: Exception, message: str) -> Exception:
 
 
 def _is_of_the_data(error: Exception | None) -> bool:
-    """Whether a row can't be read because of its bytes: not of a file that changed, nor of a system out of files."""
-    if isinstance(error, StaleIndexError) or is_exhaustion(error):
+    """Whether a row can't be read because of its bytes: not of a file that changed or went, nor of the system."""
+    if isinstance(error, StaleIndexError) or is_of_the_system(error):
         return False
     return error is None or isinstance(error, (SeeksetError, OSError))
 

@@ -19,7 +19,7 @@ from seekset.datasets.ordered import Ordered
 from seekset.datasets.window_log import WindowLog
 from seekset.eden import extract_sample_id, find_sample_databases
 from seekset.errors import FormatError, MismatchError, StaleIndexError
-from seekset.files import fingerprint
+from seekset.files import content_samples, fingerprint
 from seekset.limits import whole_number
 from seekset.rows import row_number, row_numbers
 from seekset.workers import refuse_cuda_in_worker
@@ -117,9 +117,10 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
         self._check_samples(first)
         self._prepare_headers(first)
         self._marks = self._marked()
-        sizes = [size for size, _ in self._marks]
+        sizes, samples = [size for size, _ in self._marks], content_samples([self._path, *self._paths])
         metadata = sorted(self._windows.metadata.items())
-        self._fingerprint = fingerprint([[self._path.name, self._length, metadata, list(self._numbers), sizes]])
+        facts = [self._path.name, self._length, metadata, list(self._numbers), sizes, samples]
+        self._fingerprint = fingerprint([facts])
         folder = None if log_dir is None else os.fsdecode(log_dir)
         # The rank is known here, but not in a worker that was spawned.
         self._log = WindowLog(folder, split, detect().rank) if log_windows else None
@@ -189,7 +190,7 @@ class ShardedEdenDataset(Ordered, Dataset[dict[str, "torch.Tensor"]]):
 
     @property
     def fingerprint(self) -> str:
-        """What tells these windows from others: the database's name and size, the stride and the samples."""
+        """What tells these windows from others: the database's name, stride and samples; all sizes, sampled content."""
         return self._fingerprint
 
     @property

@@ -117,7 +117,8 @@ class IndexBasedDataset(Stream[dict[str, str]]):
     Args:
         index: A sequence index, or its path, in either form.
         indices: Rows of the index, such as :func:`seekset.get_worker_indices` gives a rank.
-        max_length: The most letters of a sequence; ``None`` for all.
+        max_length: The most letters of a sequence. Longer ones are cut to 1024 letters unless ``max_length=None`` or
+            another limit is given; a warning says how many.
 
     >>> index = SequenceIndex.create(["proteins.fa"], "proteins.sidx")
     >>> [item["id"] for item in IndexBasedDataset("proteins.sidx", [2, 0])]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch.utils.data import get_worker_info
 
 from seekset import _core
 from seekset.datasets.delivery import Delivery, like
@@ -17,9 +19,10 @@ from seekset.datasets.gauges import Gauges
 from seekset.datasets.ledgers import SharedLedger
 from seekset.datasets.left_out import LeftOut
 from seekset.datasets.order import Order
+from seekset.datasets.ranks import compare, said_by_ranks
 from seekset.datasets.stream import SharedStream, of_rank
 from seekset.errors import MismatchError, SeeksetError
-from seekset.files import AnyPath
+from seekset.files import AnyPath, fingerprint
 from seekset.ledger import Ledger
 from seekset.limits import byte_count, limit, whole_number
 from seekset.mixing import MixPlan, MixShare, reader_key, whole_weights
@@ -189,6 +192,8 @@ class MixedShardDataset(SharedStream[Any]):
         self._loaded: tuple[int, int, dict[str, Any] | None] | None = None
         # How many workers of a loader read, as those that read say.
         self._workers = torch.ones(1, dtype=torch.int64).share_memory_()
+        # Ranks that were found out are compared before the first row; where they were given, nobody may be waiting.
+        self._compared = world is not None
         share = MixShare(self.mix, of_rank() if world is None else world)
         self.mix.sized(share.world)
         super().__init__(share, self._order, self._rules(), part="parts")
@@ -211,7 +216,8 @@ class MixedShardDataset(SharedStream[Any]):
 
     def _rules(self) -> dict[str, Any]:
         plan = self.mix
-        names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_bytes", "max_rows", "decoders")
+        # Not the bytes that a pool may take: what counts of these is how many rows it holds.
+        names = ("pool_rows", "threshold", "open_shards", "stop", "mixing", "even", "max_rows", "decoders")
         rules = {name: getattr(plan, name) for name in names}
         weights = None if plan.weights is None else list(plan.weights)
         sources, readers = [source.name for source in plan.sources], [source.read_by for source in plan.sources]
@@ -314,6 +320,27 @@ class MixedShardDataset(SharedStream[Any]):
         source, found = self.mix.shards[shard]
         return Provenance(source.name, found.path, number - int(self.mix.firsts[shard]))
 
+    def check_ranks(self) -> None:
+        """Raise a ``MismatchError``, on all ranks, unless they have found the same rows and deal them out alike.
+
+        Each rank counts shards by itself. Where one left out a shard that it could not read for a moment, or sees
+        another folder, its share would overlap with those of others. All ranks of ``torch.distributed`` must call it,
+        because they wait for each other; without, or with one rank, it does nothing. It is called before the first row
+        where this process reads by itself and found its rank out; a loader with workers has nobody to call it.
+        """
+        plan = self.mix
+        # Whichever decides who gets which row, beside what was found.
+        dealt = [plan.stop, plan.mixing, plan.even, plan.max_rows, plan.weights]
+        drawn = self.seed if plan.mixing == "global" else None
+        rules = fingerprint([["rules", *dealt, drawn]])
+        text = f"{sum(plan.rows)} rows of {len(plan.shards)} shards ({plan.fingerprint}; {rules})"
+        remedy = (
+            "rows would come twice or not at all: make the dataset again with the same arguments, where all ranks see "
+            "and can read the same shards; skipped() lists what a rank left out"
+        )
+        compare(said_by_ranks(text, self._share.world), remedy)
+        self._compared = True
+
     # --- the stream ---------------------------------------------------------------------------------------------------
 
     def _key(self, epoch: int, world: World) -> int:
@@ -321,6 +348,8 @@ class MixedShardDataset(SharedStream[Any]):
         return reader_key(self.seed, epoch, world)
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._compared and get_worker_info() is None:
+            self.check_ranks()
         share, start = self._begin()
         epoch, skip = self._position.under_way, self._position.parts
         world, plan = share.world, self.mix
@@ -356,7 +385,9 @@ class MixedShardDataset(SharedStream[Any]):
         else:
             left_out = self._left_out.state() if state["position"] else {}
             skipped = {"rank": world.rank, "worker": world.worker, **left_out} if left_out else None
-        told = {} if skipped is None else {"skipped": skipped}
+        told: dict[str, Any] = {} if skipped is None else {"skipped": skipped}
+        if self.mix.mixing == "pool":
+            told["pool"] = {"rank": world.rank, "worker": world.worker, "rows": self.mix.sized(world).pool_rows}
         return {**found, "seed": self.seed, "data": self.mix.fingerprint, "shards": self.mix.marks, **told}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -380,6 +411,25 @@ class MixedShardDataset(SharedStream[Any]):
         super().load_state_dict(state)
         self._order.seed = state["seed"]
         self._loaded = (state["epoch"], state["position"], state.get("skipped"))
+
+    def _load_data(self, state: dict[str, Any]) -> None:
+        """Refuse a state of a pool with more rows or fewer: which row follows which depends on how many there are."""
+        if self.mix.mixing != "pool":
+            return
+        found = state.get("pool")
+        try:
+            # The state may be that of another rank: its pool is the one that is compared.
+            rank, worker, rows = (count_in(found, name) for name in ("rank", "worker", "rows"))  # type: ignore[arg-type]
+            world = replace(self._of_worker().world, rank=rank, worker=worker)
+        except (AttributeError, ValueError):
+            raise MismatchError(f"state mismatch: pool must say how many rows it held, found {found!r}") from None
+        size = self.mix.sized(world)
+        if rows != size.pool_rows:
+            raise MismatchError(
+                f"state mismatch: the pool of rank {rank}, worker {worker}, held {rows} rows and holds "
+                f"{size.pool_rows} here, on which the order of rows depends: give "
+                f"max_bytes={size.bytes_of(rows) * world.workers}, and it holds as many"
+            )
 
     def _check_data(self, state: dict[str, Any]) -> None:
         if state.get("data") == self.mix.fingerprint:

@@ -49,7 +49,8 @@ class SequenceDataset(SharedStream[dict[str, str]]):
     Args:
         fasta_files: Files, folders or globs, plain or compressed with bgzip. They are read in the order given, those
             of a folder or a glob sorted, and each once.
-        max_length: How many residues of a sequence are delivered at most; ``None`` for all.
+        max_length: How many residues of a sequence are delivered at most. Longer ones are cut to 1024 unless
+            ``max_length=None`` or another limit is given, without a warning: lengths are not known beforehand.
         world: The rank and the number of ranks, found out if not given; and the worker, if it is one of several.
         chunk_bytes: Bytes of text per chunk. Where there are more readers than chunks, some have nothing to do.
 

@@ -15,7 +15,7 @@ from seekset.datasets.skips import Skipped, SkippedPlace, Skips
 from seekset.datasets.stream import SKIPPED, Stream
 from seekset.errors import FormatError, SeeksetError
 from seekset.examples import Schema
-from seekset.files import fingerprint
+from seekset.files import content_samples, fingerprint
 from seekset.rows import row_number, row_numbers
 from seekset.tfrecord import TFRecordFile, find_tfrecords
 
@@ -79,6 +79,8 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         if on_error not in ("raise", "skip"):
             raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
         self.files: list[TFRecordFile] = [TFRecordFile(path, verify=verify) for path in find_tfrecords(paths)]
+        if not self.files:
+            raise ValueError("there are no TFRecord files: paths is empty")
         self.transform = transform
         self._schema = None if features is None else Schema(features)
         self._features = None if features is None else dict(features)
@@ -87,19 +89,25 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         # Rows of all files in one count: file k has those from _starts[k] on.
         self._starts = np.cumsum([0, *map(len, self.files)], dtype=np.int64)
         self._order = Order(len(self), shuffle=shuffle, seed=seed)
-        self._fingerprint = fingerprint([[f.path.name, f.path.stat().st_size, len(f), *_own(f)] for f in self.files])
+        samples = content_samples([file.path for file in self.files])
+        self._fingerprint = fingerprint(
+            [
+                [file.path.name, file.path.stat().st_size, len(file), sample, *_own(file)]
+                for file, sample in zip(self.files, samples, strict=True)
+            ]
+        )
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     @property
     def fingerprint(self) -> str:
-        """What tells these files from others: their names without folders, sizes and numbers of records, in short.
+        """What tells these files from others: names without folders, sizes, numbers of records, sampled content.
 
         Where an index lists records otherwise than they lie in the file, its order counts, too.
 
         >>> TFRecordDataset("train.tfrecord").fingerprint
-        'train.tfrecord, 8af36de7e3afb4fc'
+        'train.tfrecord, 818da9ec6e591b5f'
         """
         return self._fingerprint
 
@@ -107,7 +115,7 @@ class TFRecordDataset(Ordered, Dataset[Any]):
         """Seed and epoch. The position is in the sampler: here, loaders would skip it twice.
 
         >>> TFRecordDataset("train.tfrecord").state_dict()
-        {'version': 1, 'seed': 0, 'epoch': 0, 'shuffle': True, 'rows': 3, 'files': 'train.tfrecord, 8af36de7e3afb4fc'}
+        {'version': 1, 'seed': 0, 'epoch': 0, 'shuffle': True, 'rows': 3, 'files': 'train.tfrecord, 818da9ec6e591b5f'}
         """
         return super().state_dict()
 

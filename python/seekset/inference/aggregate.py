@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seekset.errors import MismatchError
-from seekset.inference.hdf5 import EmbeddingsFile, import_h5py
+from seekset.inference.hdf5 import EmbeddingsFile, import_h5py, refuse_target
 from seekset.inference.order import Order, ordered
 from seekset.inference.places import Kind, Places
 from seekset.inference.shards import aggregate_shards
@@ -36,9 +36,19 @@ def aggregate_run(
     dtype: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Path:
-    """Put the results of a run into one HDF5 file, ``embeddings.h5`` in its folder unless told, and return its path.
+    """Put the results of a run into one HDF5 file, and return its path.
 
-    See :func:`write_embeddings`.
+    Every sequence that has a vector has its row; sequences that failed are left out. Nothing is computed, and memory
+    does not grow with the number of sequences. A sequence that has neither a vector nor a failure is a
+    ``MismatchError``: the run is not complete. The file is written beside its name and renamed, so that after an error
+    what was there before still is. A file of another kind is not replaced.
+
+    Args:
+        folder: The folder of the run, as ``seekset embed`` or :func:`seekset.inference.embed` left it.
+        order: The order of sequences: ``"input"``, by file and then by place in it, or ``"length"``, the longest first.
+        out: The file to write; ``embeddings.h5`` in the folder, if not given.
+        dtype: ``"float32"`` or ``"float16"``; what the encoder gave, if not given.
+        progress: Called with bytes done and bytes in all: those of the chunk files, then those written.
     """
     from seekset.inference.job import Job
 
@@ -87,6 +97,7 @@ def write_embeddings(
     import_h5py()
     if dtype not in (None, "float32", "float16"):
         raise ValueError(f'dtype must be "float32" or "float16", not {dtype!r}')
+    refuse_target(out)
     index.verify()
     if survey is None:
         survey = store.survey(progress, tidy=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from seekset.child import Child, end_with_parent, in_words
+from seekset.child import Child, end_with_parent, guard_group, in_words
 from seekset.errors import SeeksetError
 from seekset.inference.encoders.protocol import UnknownModelError
 from seekset.inference.messages import classify
@@ -130,6 +130,7 @@ def _told(error: Exception, model: str) -> str:
 def check(connection: Pipe) -> None:
     """Answer an :class:`EncoderCheck`; what its process does."""
     end_with_parent()
+    guard_group()
     post = Post(connection)
     from seekset.inference.encoders import describe, load_encoder
     from seekset.inference.runner import Runner, manifest_facts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seekset.errors import FormatError
-from seekset.inference.chunk_file import Chunk, encode, examine, file_name, is_file_name, read
+from seekset.inference.chunk_file import Chunk, encode, examine, file_name, identity_of, is_file_name
 from seekset.inference.results import Failure, Result, Span
 from seekset.publishing import published, sweep
 
@@ -41,8 +41,8 @@ class ChunkStore:
     >>> from pathlib import Path
     >>> store = ChunkStore(Path("chunks"), run="4f1d")
     >>> path = store.write(Result(Span(0, 2), np.array([0, 1]), np.zeros((2, 4), np.float32)))
-    >>> store.read(path).rows, store.survey().missing([Span(0, 3)])
-    (array([0, 1]), [Span(start=2, end=3)])
+    >>> path.name, store.survey().missing([Span(0, 3)])
+    ('000000000000-000000000002.safetensors', [Span(start=2, end=3)])
     """
 
     def __init__(self, folder: Path, *, run: str) -> None:
@@ -62,16 +62,13 @@ class ChunkStore:
                     rest = rest[file.write(rest) :]
         return path
 
-    def read(self, path: Path) -> Result:
-        """What a file of this run holds, after a look at all of it. Anything wrong is a ``FormatError``."""
-        return read(path, self.run)
-
     def survey(
         self,
         progress: Callable[[int, int], object] | None = None,
         *,
         begun: float | None = None,
         tidy: bool = True,
+        known: Survey | None = None,
     ) -> Survey:
         """Look at every file and compare its checksum.
 
@@ -79,20 +76,27 @@ class ChunkStore:
             progress: Called with bytes done and bytes in all.
             begun: Since when nobody else writes here, in seconds since 1970: older leftovers of any writer are removed.
             tidy: Whether damaged files are renamed, to ``NAME.damaged``, and what killed writers left is removed.
+            known: An earlier survey. Files that it has, and that have not changed since, are not read again.
         """
         if tidy:
             sweep(self.folder, begun=begun)
         found = Survey()
+        seen = {} if known is None else {(chunk.path, chunk.identity): chunk for chunk in known.looked_at}
         paths = sorted(path for path in self.folder.iterdir() if is_file_name(path.name))
-        sizes = [path.stat().st_size for path in paths]
-        done, total = 0, sum(sizes)
+        identities = [identity_of(path.stat()) for path in paths]
+        done, total = 0, sum(size for size, *_ in identities)
+
+        def look(path: Path, identity: tuple[int, int, int]) -> Chunk | str:
+            return seen.get((path, identity)) or _examined(path)
+
         with ThreadPoolExecutor(_THREADS) as pool:
             try:
-                for path, size, chunk in zip(paths, sizes, pool.map(_examined, paths), strict=True):
+                looks = pool.map(look, paths, identities)
+                for path, (size, *_), chunk in zip(paths, identities, looks, strict=True):
                     if isinstance(chunk, str):
                         found.damaged.append((path, chunk))
                     elif chunk.run != self.run:
-                        found.foreign.append(path)
+                        found.foreign.append(chunk)
                     else:
                         found.chunks.append(chunk)
                     done += size
@@ -123,17 +127,18 @@ def _examined(path: Path) -> Chunk | str:
 class Survey:
     """What is in a folder of chunk files.
 
-    A piece is done if a file has its vector, and has failed if a file says so and none has its vector.
+    A piece is done if a file has its vector, and has failed if a file says so and none has its vector. ``foreign`` are
+    files of other runs: they lie there and are not taken.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     damaged: list[tuple[Path, str]] = field(default_factory=list)
-    foreign: list[Path] = field(default_factory=list)
+    foreign: list[Chunk] = field(default_factory=list)
 
     @property
-    def files(self) -> list[Path]:
-        """The files that are in order and of this run, by name."""
-        return [chunk.path for chunk in self.chunks]
+    def looked_at(self) -> list[Chunk]:
+        """All files that are in order."""
+        return [*self.chunks, *self.foreign]
 
     def done(self, pieces: int) -> NDArray[np.bool_]:
         """For each of a plan's pieces, of which there are so many, whether there is a vector."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Arrays", "Chunk", "encode", "examine", "file_name", "is_file_name", "read"]
+__all__ = ["Arrays", "Chunk", "encode", "examine", "file_name", "identity_of", "is_file_name"]
 
 _NAME = re.compile(r"[0-9]{12,18}-[0-9]{12,18}\.safetensors", re.ASCII)
 # The checksum stands first, so that it is found without reading the rest of the header as JSON.
@@ -71,30 +71,19 @@ class Chunk:
     def arrays(self) -> Arrays:
         """Its tensors, without a copy. A file that is not the one examined is a ``StaleIndexError``."""
         with _opened(self.path) as file:
-            found = _identity(file)
+            found = identity_of(os.fstat(file.fileno()))
             if found != self.identity:
                 raise StaleIndexError(
                     f"{self.path}: it has changed since it was examined: expected {self.identity[0]} bytes of time "
                     f"{self.identity[1]}, found {found[0]} of time {found[1]}"
                 )
-            return self._mapped(file)
-
-    def _mapped(self, file: FileIO) -> Arrays:
-        mapping = mmap.mmap(file.fileno(), self.identity[0], access=mmap.ACCESS_READ)
+            mapping = mmap.mmap(file.fileno(), self.identity[0], access=mmap.ACCESS_READ)
         at, size = self.data, 8 * self.count
         rows = np.frombuffer(mapping, "<i8", self.count, at)
         counts = np.frombuffer(mapping, "<i8", self.count, at + size) if self.per_token else None
         at += 2 * size if self.per_token else size
         vectors = np.frombuffer(mapping, self.dtype, self.height * self.width, at)
         return Arrays(rows, counts, vectors.reshape(self.height, self.width), mapping)
-
-    def _copied(self, file: FileIO) -> Result:
-        """What it holds, in memory of its own."""
-        rows, counts, vectors, _ = self._mapped(file)
-        # On a machine of the other byte order, the copy is in its own.
-        own = vectors.astype(self.dtype.newbyteorder("="))
-        kept = None if counts is None else counts.astype(np.int64)
-        return Result(self.span, rows.astype(np.int64), own, kept, list(self.failures))
 
 
 def file_name(span: Span) -> str:
@@ -164,18 +153,8 @@ def examine(path: Path) -> Chunk:
         return _examined(file, path)
 
 
-def read(path: Path, run: str) -> Result:
-    """What a chunk file of a run holds, examined as by :func:`examine`."""
-    # It may be replaced meanwhile: what is open stays what it is.
-    with _opened(path) as file:
-        chunk = _examined(file, path)
-        if chunk.run != run:
-            raise FormatError(f"{path}: it is of another run: expected {run!r}, found {chunk.run!r}")
-        return chunk._copied(file)  # noqa: SLF001 (this module's own)
-
-
 def _examined(file: FileIO, path: Path) -> Chunk:
-    identity = _identity(file)
+    identity = identity_of(os.fstat(file.fileno()))
     length = _compare_check(file, identity[0], path)
     try:
         chunk = _described(path, identity, json.loads(os.pread(file.fileno(), length, 8)), 8 + length)
@@ -316,8 +295,8 @@ def _opened(path: Path) -> FileIO:
     return file
 
 
-def _identity(file: FileIO) -> tuple[int, int, int]:
-    found = os.fstat(file.fileno())
+def identity_of(found: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from another that comes to lie under its name, without reading it."""
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from seekset.child import end_with_parent
+from seekset.child import ENDING, end_with_parent, tell_of_left
 from seekset.inference.backends.local import threads_each
 from seekset.inference.devices import parse_devices
 from seekset.inference.post import Post
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GPUProcessCoordinator", "ResultsQueue"]
 
-_TICK = 0.2
+_TICK, _MOMENT = 0.2, 0.02
 # One process at a time is started in an environment that is changed for it.
 _environment = threading.Lock()
 
@@ -109,17 +109,29 @@ class GPUProcessCoordinator:
         return list(self._results)
 
     def terminate_all(self, patience: float = 5.0) -> None:
-        """End all processes: with SIGTERM first, and after some seconds for certain."""
+        """End all processes: with SIGTERM first, and after some seconds for certain.
+
+        One that the system can't end, since a device does not answer, say, is left behind with a warning.
+        """
         for process in self._processes.values():
             if process.is_alive():
                 process.terminate()
-        end = time.monotonic() + patience
-        for process in self._processes.values():
-            process.join(max(end - time.monotonic(), 0))
-            if process.is_alive():
-                process.kill()
-                process.join()
+        for process in self._still_there(patience):
+            process.kill()
+        for process in self._still_there(ENDING):
+            tell_of_left(process.pid)
+            # Else Python waited for it at its own end, for as long as that takes.
+            getattr(multiprocessing.process, "_children", set()).discard(process)
         self._listen(0)
+
+    def _still_there(self, seconds: float) -> list[SpawnProcess]:
+        """The processes that have not ended after so long. A ``join`` would wait longer for one that is stuck."""
+        end = time.monotonic() + seconds
+        while there := [process for process in self._processes.values() if process.is_alive()]:
+            if time.monotonic() > end:
+                break
+            time.sleep(_MOMENT)
+        return there
 
     def _listen(self, seconds: float) -> None:
         """Take what workers have said, waiting so long for it: one whose results nobody takes does not end."""
@@ -165,7 +177,9 @@ def _run_worker(
     worker_args: tuple[Any, ...],
 ) -> None:
     """Run the function, with all that is printed in a log of its own; what it raises is there, too."""
-    end_with_parent(thread=False)
+    # Who that is, and not who it is by now: it may have ended while this process imported what it needs.
+    parent = multiprocessing.parent_process()
+    end_with_parent(thread=False, parent=None if parent is None else parent.pid)
     with open(log, "ab", buffering=0) as file:  # noqa: PTH123 (a Path's open can't do without a buffer)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

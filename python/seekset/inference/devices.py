@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
-from seekset.errors import MismatchError
+from seekset.errors import MismatchError, SeeksetWarning, in_one_line
 from seekset.limits import whole_number
 
 __all__ = ["Device", "find_gpus", "named_devices", "parse_devices"]
@@ -16,6 +18,8 @@ __all__ = ["Device", "find_gpus", "named_devices", "parse_devices"]
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 # What libraries ask for how many threads to use.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "SEEKSET_THREADS")
+# How many seconds the driver's program may take.
+_PATIENCE = 30
 
 
 class Device(NamedTuple):
@@ -132,19 +136,40 @@ def find_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
         end = next((k for k, name in enumerate(names) if not name or name.startswith("-")), len(names))
         return names[:end]
     program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
+    return [] if program is None else list(_listed_by(program))
+
+
+@cache
+def _listed_by(program: str) -> tuple[str, ...]:
+    """The GPUs that the driver's program tells of. It is asked once: all who ask are told the same, a failure too."""
     try:
         told = subprocess.run(  # noqa: S603 (found on the path, no words of others)
             [program, "--query-gpu=index", "--format=csv,noheader"],
             capture_output=True,
             text=True,
-            timeout=30,
+            errors="replace",
+            timeout=_PATIENCE,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [line.strip() for line in told.stdout.splitlines() if line.strip().isdigit()]
+    except (OSError, subprocess.SubprocessError) as error:
+        warnings.warn(
+            f"{program} is there, but does not say which GPUs there are ({_why(error)}): none is used. "
+            f"Name them in {_VISIBLE}, such as 0,1, or give --devices cpu to do without",
+            SeeksetWarning,
+            stacklevel=3,
+        )
+        return ()
+    return tuple(line.strip() for line in told.stdout.splitlines() if line.strip().isdigit())
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a program that failed, in a few words."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it took longer than {_PATIENCE} s"
+    if isinstance(error, subprocess.CalledProcessError):
+        said = f"{error.stdout}\n{error.stderr}".strip().splitlines()[:1]
+        return ": ".join([f"exit code {error.returncode}", *said])
+    return getattr(error, "strerror", None) or in_one_line(error)
 
 
 def _listed(devices: Sequence[Device]) -> str:

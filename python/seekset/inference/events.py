@@ -144,7 +144,8 @@ class LogDisplay:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8")
+        # What an encoder says may hold halves of characters, of file names that are no text, say.
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def tell(self, event: dict[str, Any]) -> None:
         """Write a line."""

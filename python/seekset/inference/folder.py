@@ -7,7 +7,8 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from seekset.errors import MismatchError
+from seekset.errors import FormatError, MismatchError
+from seekset.inference.events import read_events
 from seekset.inference.job import Manifest
 
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["claim_folder", "leave_folder", "remove_run"]
 
-# Everything that a run computes, by name; temporary names begin with a dot. Without its manifest it is no run any more,
-# so that goes first.
-_RESULTS = ("manifest.json", "embeddings.h5", "failed.jsonl", "chunks", "plan.arrow", "index.sidx")
+# Everything that a run computes, by name; temporary names begin with a dot. By its manifest the rest is known as a
+# run's, so that goes last: what is left of a removal that was broken off is a run still, of which less is done.
+_RESULTS = ("embeddings.h5", "failed.jsonl", "chunks", "plan.arrow", "index.sidx", "manifest.json")
 _BESIDE = frozenset({"events.jsonl", "logs", "run.lock"})
 
 
@@ -40,8 +41,7 @@ def claim_folder(folder: Path, *, resume: bool, restart: bool) -> Path | None:
         raise PermissionError(13, "this folder can't be written to", str(folder))
     begun = (folder / "manifest.json").exists()
     if begun:
-        # What is called so may be somebody else's.
-        Manifest.load(folder)
+        _refuse_strangers(folder, restart=restart)
     others = sorted(
         path.name for path in folder.iterdir() if path.name not in _BESIDE and not path.name.startswith(".")
     )
@@ -52,6 +52,19 @@ def claim_folder(folder: Path, *, resume: bool, restart: bool) -> Path | None:
             f"{folder}: it holds a run already: --resume goes on with it, --restart removes it and starts over"
         )
     return made
+
+
+def _refuse_strangers(folder: Path, *, restart: bool) -> None:
+    """Raise if a manifest is no run's: what is called so may be somebody else's.
+
+    To start over it need not be whole, if there are events that only runs write.
+    """
+    try:
+        Manifest.load(folder)
+    except FormatError:
+        told = (event["event"] for event in read_events(folder / "events.jsonl"))
+        if not restart or "run_preparing" not in told:
+            raise
 
 
 def leave_folder(folder: Path, made: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from seekset.errors import MismatchError, MissingExtraError
 from seekset.extras import missing
-from seekset.publishing import published, sweep
+from seekset.publishing import published, refuse_to_replace, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["WINDOW_BYTES", "EmbeddingsFile", "import_h5py", "read_attributes"]
+__all__ = ["WINDOW_BYTES", "EmbeddingsFile", "import_h5py", "read_attributes", "refuse_target"]
 
 # What is gathered before it is written: the memory that an aggregation takes, whatever its size.
 WINDOW_BYTES = 32 << 20
@@ -114,14 +114,24 @@ class _Disk:
         os.close(self._number)
 
 
-def _refuse_another(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists():
-        with path.open("rb") as file:
-            found = file.read(len(_SIGNATURE))
-        if found and found != _SIGNATURE:
-            raise MismatchError(f"{path}: expected an HDF5 file or none, found something else, which is not replaced")
+def refuse_target(path: Path) -> None:
+    """Raise what would keep a file of embeddings from being written, while nothing has been done for it yet.
+
+    What is there and no HDF5 file is refused: whoever named it meant something else.
+
+    >>> from pathlib import Path
+    >>> refuse_target(Path("nowhere/embeddings.h5"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] there is no such folder: 'nowhere'
+    """
+    folder = path.parent
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(folder))
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "it is a file, but a folder is needed", str(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "this folder can't be written to", str(folder))
+    refuse_to_replace(path, "HDF5 file", lambda start: start.startswith(_SIGNATURE))
 
 
 class EmbeddingsFile:
@@ -134,12 +144,9 @@ class EmbeddingsFile:
     @classmethod
     @contextmanager
     def written(cls, path: Path) -> Iterator[EmbeddingsFile]:
-        """A file to be filled. It is at ``path`` when this ends; after an error, what was there before still is.
-
-        What is there and no HDF5 file is refused: whoever named it meant something else.
-        """
+        """A file to be filled. It is at ``path`` when this ends; after an error, what was there before still is."""
         h5py = import_h5py()
-        _refuse_another(path)
+        refuse_target(path)
         sweep(path.parent, target=path.name)
         with published(path) as part, _Disk(part, path) as disk:
             file = h5py.File(disk, "w")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from seekset.errors import FormatError, MismatchError
-from seekset.inference.checkpoint import ChunkStore
+from seekset.inference.checkpoint import ChunkStore, Survey
 from seekset.inference.encoders.weights import is_hugging_face
+from seekset.inference.inputs import Input
 from seekset.inference.pieces import Pieces, cut_chunks
 from seekset.inference.results import Failure, Result, Span
+from seekset.limits import flag, whole_number
 from seekset.plan import Plan
 from seekset.publishing import published
 from seekset.sequences import SequenceIndex
 
 __all__ = ["EncoderOptions", "Job", "Manifest"]
 
-_VERSION = 1
+_VERSION = 2
 _MANIFEST, _INDEX, _PLAN, _CHUNKS = "manifest.json", "index.sidx", "plan.arrow", "chunks"
 
 
@@ -40,6 +42,15 @@ class EncoderOptions:
     trust_remote_code: bool = False
     unsafe_weights: bool = False
 
+    def __post_init__(self) -> None:
+        # As a manifest has them: what is equal but of another type could not be read from it again.
+        for name in ("per_token", "trust_remote_code", "unsafe_weights"):
+            object.__setattr__(self, name, flag(getattr(self, name), name))
+        if self.layer is not None:
+            object.__setattr__(self, "layer", whole_number(self.layer, "layer", least=-(2**31)))
+        if not isinstance(self.dtype, str | None):
+            raise TypeError(f"dtype must be fp32, bf16 or fp16, or None, not {type(self.dtype).__name__}")
+
     def loading(self) -> dict[str, Any]:
         """The keywords of ``load_encoder`` beside the device."""
         options = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -48,12 +59,12 @@ class EncoderOptions:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run is known by: the fingerprints of its index, plan and encoder, and the options that matter.
+    """What a run is known by: its files, index, plan and encoder, by digests, and the options that matter.
 
-    Where it lies and when it was made are told, but don't count.
+    Where files lie, how old they are and when it was made are told, but don't count.
     """
 
-    files: list[str]
+    files: list[Input]
     index: str
     plan: str
     rules: dict[str, Any]
@@ -61,6 +72,11 @@ class Manifest:
     facts: dict[str, Any]
     created: str = ""
     version: int = _VERSION
+
+    @property
+    def paths(self) -> list[str]:
+        """Where the files are."""
+        return [one.path for one in self.files]
 
     @property
     def run(self) -> str:
@@ -72,6 +88,7 @@ class Manifest:
         aside = {"model"} if is_hugging_face(self.encoder["model"]) and self.facts["fingerprint"] else set()
         return {
             "version": self.version,
+            "files": [one.digest for one in self.files],
             "sequences": self.index,
             "plan": self.plan,
             **{f"plan: {name}": value for name, value in self.rules.items()},
@@ -106,15 +123,19 @@ class Manifest:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}: expected a manifest of a run as JSON, found something else ({error})") from None
+        # First: another version may have other keys.
+        if type(found) is dict and type(other := found.get("version")) is int and other != _VERSION:
+            raise FormatError(
+                f"{path}: expected version {_VERSION}, found {other}: another version of seekset began this run, and "
+                "can go on with it; --restart removes its results and starts over"
+            )
         _check_keys(path, "a manifest", found, {one.name: _KINDS[one.name] for one in fields(cls)})
-        if found["version"] != _VERSION:
-            raise FormatError(f"{path}: expected version {_VERSION}, found {found['version']!r}")
         _check_keys(path, "rules", found["rules"], _RULE_KINDS)
         _check_keys(path, "encoder", found["encoder"], _ENCODER_KINDS)
         _check_keys(path, "facts", found["facts"], _FACT_KINDS)
-        if not all(type(file) is str for file in found["files"]):
-            raise FormatError(f"{path}: files: expected a list of paths, found other things")
-        return cls(**found)
+        for file in found["files"]:
+            _check_keys(path, "files", file, _INPUT_KINDS)
+        return cls(**{**found, "files": [Input(**file) for file in found["files"]]})
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -126,6 +147,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "facts": (dict,),
     "created": (str,),
     "version": (int,),
+}
+_INPUT_KINDS: dict[str, tuple[type, ...]] = {
+    "path": (str,),
+    "size": (int,),
+    "mtime_ns": (int,),
+    "digest": (str,),
 }
 _RULE_KINDS: dict[str, tuple[type, ...]] = {
     "max_tokens": (int,),
@@ -172,6 +199,7 @@ class Job:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._survey: Survey | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Job, (self.folder.absolute(), self.manifest)
@@ -188,6 +216,7 @@ class Job:
     def begin(
         cls,
         folder: Path,
+        files: Sequence[Input],
         index: SequenceIndex,
         encoder: EncoderOptions,
         facts: Mapping[str, Any],
@@ -200,9 +229,8 @@ class Job:
         plan = _planned(index, facts, max_tokens=max_tokens, max_length=max_length, overflow=overflow)
         rules = {name: getattr(plan, name) for name in ("max_length", "layout", "overflow")}
         rules["max_tokens"] = max_tokens
-        named = [os.path.abspath(path) for path in index.files]  # noqa: PTH100 (a Path keeps its dots)
         created = time.strftime("%FT%T%z")
-        manifest = Manifest(named, index.fingerprint, plan.digest, rules, asdict(encoder), dict(facts), created)
+        manifest = Manifest(list(files), index.fingerprint, plan.digest, rules, asdict(encoder), dict(facts), created)
         return cls(folder, manifest).adopt(index, plan)
 
     def adopt(self, index: SequenceIndex, plan: Plan) -> Job:
@@ -266,10 +294,18 @@ class Job:
         """Which encoder."""
         return EncoderOptions(**self.manifest.encoder)
 
-    @property
+    @cached_property
     def chunks(self) -> list[Span]:
         """All of the work."""
-        return cut_chunks(self.plan, per_token=self.encoder.per_token)
+        return cut_chunks(self.pieces, per_token=self.encoder.per_token)
+
+    def survey(self, *, begun: float | None = None, tidy: bool = True) -> Survey:
+        """What is in the store now; of files that were looked at before, those are read that have changed since.
+
+        ``begun`` and ``tidy`` are as for :meth:`ChunkStore.survey`.
+        """
+        self._survey = self.store.survey(begun=begun, tidy=tidy, known=self._survey)
+        return self._survey
 
     def set_aside(self, span: Span, reason: str) -> Failure:
         """Save that a sequence, which is all of a span, has no vector, and why."""
@@ -290,7 +326,7 @@ class Job:
             "plan": self.manifest.plan,
             "run": self.manifest.run,
             "created": self.manifest.created,
-            "files": json.dumps(self.manifest.files),
+            "files": json.dumps(self.manifest.paths),
             "seekset": version("seekset"),
         }
 

@@ -74,8 +74,12 @@ class FolderLock:
         self.since = _dated(self._folder)
         if elsewhere and self.since - os.fstat(descriptor).st_mtime < _STALE:
             raise self._refused(held)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{json.dumps(self._own)}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{json.dumps(self._own)}\n".encode(), 0)
+        except OSError as error:
+            error.filename = str(self._path)  # which the system does not say
+            raise
         if (found := _holder(descriptor)) != self._own:
             raise self._refused(found)
 
@@ -103,8 +107,10 @@ class FolderLock:
         if self._descriptor is not None:
             # Emptied, so that another host need not wait until it is stale. It is not removed: whoever opened it
             # meanwhile would lock a file that nobody else sees.
+            # A share that does not answer is no reason to hide how the run ended.
             if self.lost is None:
-                os.ftruncate(self._descriptor, 0)
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, 0)
             # Let go of, and not only closed: a process that was forked meanwhile has it open, too.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from seekset.errors import SeeksetError, StaleIndexError
@@ -27,6 +28,7 @@ __all__ = [
     "Stop",
     "Work",
     "classify",
+    "is_lasting",
 ]
 
 Fault = Literal["encoder", "loading", "data", "room", "machine"]
@@ -103,13 +105,15 @@ class Raised(NamedTuple):
 class Died(NamedTuple):
     """The worker is gone, and how it ended; ``innocent`` if its span can't have been the cause.
 
-    With ``lost``, it was not even the worker's process that ended, but what it ran in.
+    With ``lost``, it was not even the worker's process that ended, but what it ran in; with ``left``, it does not end,
+    though it was killed, and is left behind.
     """
 
     rank: int
     how: str
     innocent: bool
     lost: bool = False
+    left: bool = False
 
 
 Event: TypeAlias = Started | Ready | Begun | SetAside | Finished | Raised | Died
@@ -135,3 +139,26 @@ def classify(error: BaseException) -> tuple[Fault, str]:
             return "data", text
         return "room" if isinstance(cause, OSError) and cause.errno in _NO_ROOM else "machine", text
     return "encoder", f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# How drivers and libraries say it, of Nvidia's devices and of AMD's; torch, JAX and CuPy pass it on as it is.
+_BROKEN = re.compile(
+    r"\b((cuda|hip)([ _]?error|[ _]failure)|(cudnn|miopen)[ _]?(error|status)|(cublas|hipblas)_status)", re.IGNORECASE
+)
+
+
+def is_lasting(error: BaseException | None) -> bool:
+    """Whether every batch of this process would fail from now on: what it has on a device does not get over an error.
+
+    That is told by what an error says, or one that it was raised for.
+
+    >>> is_lasting(RuntimeError("CUDA error: device-side assert triggered")), is_lasting(RuntimeError("no such layer"))
+    (True, False)
+    """
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        if _BROKEN.search(str(error)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False

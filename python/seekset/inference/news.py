@@ -23,6 +23,7 @@ _NEWS = {
     # These may be many: a report has a table of them.
     "sequence_failed": News(None, "{sequence_id} is set aside: {reason}"),
     "chunk_damaged": News("damage", "{path} is damaged and is computed again: {reason}"),
+    "chunks_foreign": News(None, "chunk files of another run, which are left alone: {count}; the first is {path}"),
     "devices_changed": News("devices", "goes on with --devices {devices}, where the run before had {before}"),
     "run_stopping": News("stop", "stopping: {reason}"),
 }

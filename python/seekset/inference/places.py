@@ -114,11 +114,13 @@ class Places:
             count += rows.size
             named += index.ids(rows[: _NAMED - len(named)])
         if count:
-            damaged = "".join(f"; {wrong}" for _, wrong in survey.damaged[:_NAMED])
+            wrong = "".join(f"; {why}" for _, why in survey.damaged[:_NAMED])
+            if survey.foreign:
+                wrong += f"; files of another run: {len(survey.foreign)}, the first is {survey.foreign[0].path}"
             more = f" and {count - len(named)} more" if count > len(named) else ""
             raise MismatchError(
                 f"{index.path or 'the index'}: {count} of {len(index)} sequences have neither a vector nor a failure: "
-                f"{', '.join(map(repr, named))}{more}{damaged}"
+                f"{', '.join(map(repr, named))}{more}{wrong}"
             )
 
     def windows(self, size: int) -> Iterator[NDArray[np.int64]]:

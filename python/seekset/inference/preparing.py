@@ -12,10 +12,13 @@ from seekset.errors import FormatError, MismatchError, SeeksetWarning, StaleInde
 from seekset.files import find_fastas
 from seekset.inference.encoders.weights import digest_of, is_hugging_face
 from seekset.inference.folder import remove_run
+from seekset.inference.inputs import Input, same_inputs
 from seekset.inference.job import Job, Manifest
 from seekset.sequences import SequenceIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seekset.inference.request import Request
 
 __all__ = ["Check", "prepare"]
@@ -61,7 +64,9 @@ def _new(request: Request, check: Check) -> Job:
         index = SequenceIndex.create(find_fastas(request.files), beside)
         _refuse_nothing(index)
         facts = check.facts()
-        job = _planned(request, index, facts)
+        files = [Input.read(path) for path in index.files]
+        _refuse_changes(index, files)
+        job = _planned(request, files, index, facts)
         # Everything that can be seen to be wrong was looked at: only now an earlier run's results go.
         if request.restart:
             remove_run(request.folder)
@@ -70,8 +75,8 @@ def _new(request: Request, check: Check) -> Job:
         beside.replace(request.folder / "index.sidx")
     finally:
         beside.unlink(missing_ok=True)
-    job = Job.open(request.folder).adopt(SequenceIndex.load(request.folder / "index.sidx"), job.plan)
     try:
+        job = Job.open(request.folder).adopt(SequenceIndex.load(request.folder / "index.sidx"), job.plan)
         job.save_plan()
         check.try_out(job)
     except BaseException:
@@ -84,19 +89,23 @@ def _new(request: Request, check: Check) -> Job:
 
 
 def _resumed(request: Request, begun: Manifest, check: Check) -> Job:
-    index = _same_index(request, begun)
+    paths = find_fastas(request.files or begun.paths)
+    files = _same_files(request.folder, paths, begun)
+    index = _same_index(request.folder, paths, begun)
+    _refuse_changes(index, files)
     # As far as that can be told without the encoder: while nothing is left to compute, it need not be loaded.
-    job = _planned(request, index, {**begun.facts, "fingerprint": _fingerprint(request.encoder.model, begun)})
+    facts = {**begun.facts, "fingerprint": _fingerprint(request.encoder.model, begun)}
+    job = _planned(request, files, index, facts)
     _refuse_another(request.folder, begun, job.manifest)
-    if request.encoder.model != begun.encoder["model"]:
-        # The same model in another folder, which is where workers look for it from now on.
-        begun = replace(begun, encoder={**begun.encoder, "model": request.encoder.model})
-        begun.save(request.folder)
-    job = Job(request.folder, begun).adopt(index, job.plan)
+    # The same files, or the same model, in another place: there they are looked for from now on.
+    now = replace(begun, files=files, encoder={**begun.encoder, "model": request.encoder.model})
+    if now != begun:
+        now.save(request.folder)
+    job = Job(request.folder, now).adopt(index, job.plan)
     job.save_plan()
-    if not job.store.survey(tidy=False).missing(job.chunks):
+    if not job.survey(tidy=False).missing(job.chunks):
         return job
-    _refuse_another(request.folder, begun, _planned(request, index, check.facts()).manifest)
+    _refuse_another(request.folder, begun, _planned(request, files, index, check.facts()).manifest)
     check.try_out(job)
     return job
 
@@ -115,9 +124,17 @@ def _refuse_nothing(index: SequenceIndex) -> None:
         raise MismatchError(f"{_named(index)}: there are no sequences, so that there is nothing to compute")
 
 
-def _planned(request: Request, index: SequenceIndex, facts: dict[str, Any]) -> Job:
+def _refuse_changes(index: SequenceIndex, files: Sequence[Input]) -> None:
+    """Raise if files have changed since they were indexed, or since they were read: those are two looks at them."""
+    index.check_files()
+    for file in files:
+        file.check()
+
+
+def _planned(request: Request, files: Sequence[Input], index: SequenceIndex, facts: dict[str, Any]) -> Job:
     return Job.begin(
         request.folder,
+        files,
         index,
         request.encoder,
         facts,
@@ -129,16 +146,27 @@ def _planned(request: Request, index: SequenceIndex, facts: dict[str, Any]) -> J
 
 def _refuse_another(folder: Path, begun: Manifest, wanted: Manifest) -> None:
     if differences := begun.differences(wanted):
-        raise MismatchError(
-            f"{folder}: it holds the results of another run, which can't go on with this: {'; '.join(differences)}. "
-            "Give what was given then, another folder, or --restart to remove them and start over"
-        )
+        raise _another(folder, "; ".join(differences), "Give what was given then")
 
 
-def _same_index(request: Request, begun: Manifest) -> SequenceIndex:
+def _another(folder: Path, why: str, remedy: str) -> MismatchError:
+    return MismatchError(
+        f"{folder}: it holds the results of another run, which can't go on with this: {why}. {remedy}, another folder, "
+        "or --restart to remove them and start over"
+    )
+
+
+def _same_files(folder: Path, paths: list[Path], begun: Manifest) -> list[Input]:
+    """The run's files, if their content is what it was, wherever they are now."""
+    try:
+        return same_inputs(paths, begun.files)
+    except MismatchError as error:
+        raise _another(folder, str(error), "Give the files of then, in their order") from None
+
+
+def _same_index(folder: Path, files: list[Path], begun: Manifest) -> SequenceIndex:
     """The run's index, if the files hold the same sequences still, wherever they are now."""
-    path = request.folder / "index.sidx"
-    files = find_fastas(request.files or begun.files)
+    path = folder / "index.sidx"
     try:
         index = SequenceIndex.load(path)
         index.check_files()
@@ -146,16 +174,14 @@ def _same_index(request: Request, begun: Manifest) -> SequenceIndex:
             return index
     except (FileNotFoundError, FormatError, StaleIndexError):
         pass  # damaged, or of files that are elsewhere now: made anew and compared
-    beside = request.folder / _BESIDE
+    beside = folder / _BESIDE
     beside.unlink(missing_ok=True)
     try:
         index = SequenceIndex.create(files, beside)
         if index.fingerprint != begun.index:
-            raise MismatchError(
-                f"{request.folder}: it holds the results of another run, which can't go on with this: the sequences of "
-                f"{_named(index)} are not those it began with (fingerprint {begun.index}, now {index.fingerprint}). "
-                "Give the files that were given then, another folder, or --restart to remove them and start over"
-            )
+            others = f"the sequences of {_named(index)} are not those it began with"
+            numbers = f"fingerprint {begun.index}, now {index.fingerprint}"
+            raise _another(folder, f"{others} ({numbers})", "Give the files of then, in their order")
         path.unlink(missing_ok=True)
         beside.replace(path)
     finally:

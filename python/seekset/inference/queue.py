@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -31,13 +31,21 @@ _SUSPICIOUS = 2
 class _Item:
     """A span, how often it failed, who failed with it last, and how often it came back without blame.
 
-    What failed as a part of something larger has ``failures``, but nobody has ``failed_by`` it yet.
+    What failed as a part of something larger has ``failures``, but nobody has ``failed_by`` it yet. Who failed with
+    ``each`` of its sequences has got through it otherwise. One that is ``urgent`` shows whether whoever failed with it
+    is to be trusted with the rest, and comes first.
     """
 
     span: Span
     failures: int = 0
     failed_by: int | None = None
     returns: int = 0
+    each: bool = False
+    urgent: bool = False
+
+    def has_failed_elsewhere(self, rank: int) -> bool:
+        """Whether another rank has failed with each of its sequences."""
+        return self.failed_by not in (None, rank) and (self.each or self.span.size == 1)
 
 
 class WorkQueue:
@@ -45,8 +53,8 @@ class WorkQueue:
 
     The largest comes first, so that devices of different speed end together. A span that fails is tried once more, by
     another rank if there is one, whose machine may be in a better state; if it fails again, its halves are tried, and
-    theirs, down to the sequence, which two ranks must have failed with if there are two. What is returned without blame
-    is as it was, and comes last if that happens again.
+    theirs, down to the sequence, which two ranks must have failed with if there are two, or a process that was started
+    anew if there is one. What is returned without blame is as it was, and comes last if that happens again.
 
     Args:
         spans: What is to be done.
@@ -67,7 +75,7 @@ class WorkQueue:
     def __init__(self, spans: Iterable[Span], *, weigh: Callable[[Span], int], world_size: int | None = None) -> None:
         self._weigh = weigh
         self._shares = world_size
-        self._waiting: list[list[tuple[bool, int, Span, _Item]]] = [[] for _ in range(world_size or 1)]
+        self._waiting: list[list[tuple[int, int, Span, _Item]]] = [[] for _ in range(world_size or 1)]
         self._leases: dict[int, _Item] = {}
         for number, span in enumerate(spans):
             self._put(number % len(self._waiting), _Item(span))
@@ -78,8 +86,8 @@ class WorkQueue:
 
     def _put(self, share: int, item: _Item) -> None:
         if item.span.size:
-            last = item.returns >= _SUSPICIOUS
-            heapq.heappush(self._waiting[share], (last, -self._weigh(item.span), item.span, item))
+            place = 2 if item.returns >= _SUSPICIOUS else 0 if item.urgent else 1
+            heapq.heappush(self._waiting[share], (place, -self._weigh(item.span), item.span, item))
 
     def share(self, rank: int) -> int:
         """Which ranks take from one queue: those of the same share."""
@@ -117,17 +125,37 @@ class WorkQueue:
         self._leases[rank] = taken
         return taken.span
 
-    def finish(self, rank: int, done: Span | None = None) -> int | None:
-        """End a lease; gives the other rank that had failed with this very span, if one had.
+    def finish(self, rank: int, done: Span | None = None, *, computed: bool = True) -> int | None:
+        """End a lease; gives the other rank that had failed with this very span, if one had and it is ``computed`` now.
 
         If only the start of its span was done, the rest waits again.
         """
         item = self._leases.pop(rank)
         if done is not None and done.end < item.span.end:
             rest = Span(max(done.end, item.span.start), item.span.end)
-            self._put(self.share(rank), _Item(rest, item.failures, item.failed_by))
+            self._put(self.share(rank), replace(item, span=rest, returns=0))
             return None
-        return None if item.failed_by == rank else item.failed_by
+        return item.failed_by if computed and item.failed_by != rank else None
+
+    def question(self, rank: int, pieces: Iterable[int], others: Sequence[int]) -> list[Span]:
+        """Have others try those sequences of a lease, in order, that a rank got through without a vector for them.
+
+        Gives the spans that they make, before the lease is finished. There are none if nobody else is there, or another
+        rank has failed with them before: then they are set aside.
+        """
+        if not others or self._leases[rank].has_failed_elsewhere(rank):
+            return []
+        spans: list[Span] = []
+        for piece in pieces:
+            start = spans.pop().start if spans and spans[-1].end == piece else piece
+            spans.append(Span(start, piece + 1))
+        for span in spans:
+            self._put(self._heir(rank, span, others), _Item(span, 1, rank, each=True, urgent=True))
+        return spans
+
+    def _heir(self, rank: int, span: Span, others: Sequence[int]) -> int:
+        """The share in which a span waits that a rank has failed with: of a fixed share, too, another rank tries it."""
+        return self.share(others[span.start % len(others)] if others else rank)
 
     def release(self, rank: int) -> None:
         """Take a lease back, if there is one, without blaming its span."""
@@ -135,23 +163,25 @@ class WorkQueue:
             item.returns += 1
             self._put(self.share(rank), item)
 
-    def blame(self, rank: int, others: Sequence[int] = ()) -> Verdict:
+    def blame(self, rank: int, others: Sequence[int] = (), *, fresh: bool = True) -> Verdict:
         """Take a lease back because its span failed; one that is set aside is done.
 
         ``others`` are the ranks that may try it next. A sequence is not set aside on the word of one rank alone, if
-        there are any: what fails may be the rank.
+        there are any: what fails may be the rank. If there are none, that rank's process has to be ``fresh``: it has
+        done nothing else since it was started.
         """
         item = self._leases.pop(rank)
         single = item.span.size == 1
-        if item.failures == 0 or (single and others and item.failed_by in (None, rank)):
-            # Of a fixed share, too, another rank tries it.
-            share = self.share(others[item.span.start % len(others)] if others else rank)
-            self._put(share, _Item(item.span, item.failures + 1, rank))
+        sure = item.has_failed_elsewhere(rank) or (fresh and not others)
+        if item.failures == 0 or (single and not sure):
+            urgent = single and not others
+            self._put(self._heir(rank, item.span, others), _Item(item.span, item.failures + 1, rank, urgent=urgent))
             return Verdict.AGAIN
         if single:
             return Verdict.SET_ASIDE
         for half in item.span.halves():
-            self._put(self.share(rank), _Item(half, item.failures))
+            failed_by = item.failed_by if item.each else None
+            self._put(self.share(rank), _Item(half, item.failures, failed_by, each=item.each))
         return Verdict.NARROWED
 
     def hand_over(self, rank: int, others: list[int]) -> None:

@@ -65,8 +65,9 @@ class Request:
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
-        whole_number(self.max_tokens, "max_tokens")
-        limit(self.max_length, "max_length")
+        # Numbers of numpy become Python's, which a manifest can hold.
+        object.__setattr__(self, "max_tokens", whole_number(self.max_tokens, "max_tokens"))
+        object.__setattr__(self, "max_length", limit(self.max_length, "max_length"))
         for name, kinds in (("schedule", Schedule), ("backend", Backend), ("order", RowOrder)):
             if getattr(self, name) not in (known := get_args(kinds)):
                 raise MismatchError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
@@ -110,6 +111,8 @@ class Request:
         given = options.pop("model_args", {})
         if not isinstance(given, Mapping):
             raise MismatchError(f"model_args must be a mapping such as {{'k': 3}}, not {given!r}")
+        if names := [name for name in given if not isinstance(name, str)]:
+            raise TypeError(f"model_args must have names that are text, not {names[0]!r}")
         arguments = {name: str(value) for name, value in given.items()}
         encoder = {name: options.pop(name) for name in _ENCODER if name in options}
         policy = {name: options.pop(name) for name in _POLICY if options.get(name) is not None}

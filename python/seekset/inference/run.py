@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
     from seekset.inference.job import Job
     from seekset.inference.preparing import Check
 
-__all__ = ["RunIncompleteError", "Summary", "embed", "run_multi_gpu_inference"]
+__all__ = ["LeaderError", "RunIncompleteError", "Summary", "embed", "run_multi_gpu_inference"]
 
+_log = logging.getLogger("seekset")
 OUTPUT = "embeddings.h5"
 # What an error says may be as long as it likes; what is told of it may not.
 _LONGEST = 1000
@@ -49,6 +51,10 @@ _LONGEST = 1000
 
 class RunIncompleteError(SeeksetError):
     """A run ended before everything was computed; it can be resumed."""
+
+
+class LeaderError(SeeksetError):
+    """The rank that leads a run of torchrun has failed, which it tells itself; what others raise then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ def run_multi_gpu_inference(
         raise KeyboardInterrupt
     if summary.exit_code == 128 + signal.SIGTERM:
         raise SystemExit(summary.exit_code)
-    if summary.output is None and summary.leads:
+    if summary.output is None:
         said = f"{request.folder}: {summary.reason or 'not everything was computed'}; it can be resumed"
         raise TimeoutError(said) if end is not None and time.monotonic() > end else RunIncompleteError(said)
     return summary.output or request.folder / OUTPUT, summary.given_up
@@ -124,22 +130,69 @@ def embed(
     request: Request, displays: Sequence[Display] = (), *, stop: Callable[[], str | None] = lambda: None
 ) -> Summary:
     """Carry out a request, and say how that ended. What is wrong from the start is raised."""
-    # Said now, and not when all vectors are to be put into it.
-    require("embeddings.h5", "h5py", "inference")
     if request.backend == "torchrun":
         from seekset.inference.backends.torchrun import embed_as_rank
 
-        return embed_as_rank(request, displays)
+        return embed_as_rank(request, displays, stop)
+
+    def here() -> tuple[Sequence[Device], Check]:
+        devices = _devices(request)
+        return devices, encoder_check(request, devices[0])
+
+    with begun(request, displays, here, stop) as run:
+        with run.signals.gently():
+            outcome = _supervised(run)
+        return run.finish(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has begun.
+
+    Args:
+        request: What is wanted.
+        job: What is to be done.
+        survey: What was there of it already.
+        devices: What it runs on.
+        events: Whom to tell.
+        signals: What may come meanwhile.
+        ended: Why it is to stop; ``None`` while it is not.
+    """
+
+    request: Request
+    job: Job
+    survey: Survey
+    devices: Sequence[Device]
+    events: Events
+    signals: StopSignals
+    ended: Callable[[], str | None]
+
+    def finish(self, outcome: Outcome) -> Summary:
+        """Tell how it ended, with all results in one file if they are there."""
+        return finish_run(self.request, self.job, outcome, self.events, self.signals.exit_code)
+
+
+@contextmanager
+def begun(
+    request: Request,
+    displays: Sequence[Display],
+    found: Callable[[], tuple[Sequence[Device], Check]],
+    stop: Callable[[], str | None],
+) -> Iterator[Run]:
+    """A run from its folder's lock to its end: prepared, begun, and told of, whatever ends it.
+
+    ``found`` gives what it runs on, and what tries the encoder there.
+    """
+    # Said now, and not when all vectors are to be put into it.
+    require("embeddings.h5", "h5py", "inference")
     with claimed(request) as lock, StopSignals() as signals, opened_events(request.folder, displays) as events:
         with preparing(events, signals):
-            devices = _devices(request)
-            job = prepare(request, _check(request, devices[0]))
+            devices, check = found()
+            job = prepare(request, check)
             survey = begin_run(request, job, events, lock, [device.name for device in devices])
         with computing(events, signals):
-            with signals.gently():
-                ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
-                outcome = _supervised(request, job, survey, devices, events, ended)
-            return finish_run(request, job, outcome, events, signals.exit_code)
+            ended = lambda: stop() or signals.reason or lock.lost  # noqa: E731 (asked again and again)
+            yield Run(request, job, survey, devices, events, signals, ended)
 
 
 @contextmanager
@@ -199,7 +252,8 @@ def opened_events(folder: Path, displays: Sequence[Display]) -> Events:
     return Events(folder / "events.jsonl", [LogDisplay(folder / "logs" / "coordinator.log"), *displays])
 
 
-def _check(request: Request, device: Device) -> Check:
+def encoder_check(request: Request, device: Device) -> Check:
+    """What tries the encoder of a request on a device, before workers start."""
     log = request.folder / "logs" / "check.log"
     patience = (request.policy.load_timeout, request.policy.batch_timeout)
     if request.backend == "ray":
@@ -211,9 +265,11 @@ def _check(request: Request, device: Device) -> Check:
 
 def begin_run(request: Request, job: Job, events: Events, lock: FolderLock, devices: Sequence[str]) -> Survey:
     """Look at what is there already, and say so; what writers of earlier runs left half written goes."""
-    survey = job.store.survey(begun=lock.since)
+    survey = job.survey(begun=lock.since)
     for path, reason in survey.damaged:
         events.tell("chunk_damaged", path=path.name, reason=reason)
+    if survey.foreign:
+        events.tell("chunks_foreign", count=len(survey.foreign), path=survey.foreign[0].path.name)
     done = int(survey.done(len(job.pieces)).sum())
     missing = survey.missing(job.chunks)
     total = job.plan.total_tokens
@@ -233,21 +289,14 @@ def _devices_before(request: Request) -> str:
     return next((str(devices) for devices in reversed(list(told)) if devices), "")
 
 
-def _supervised(
-    request: Request,
-    job: Job,
-    survey: Survey,
-    devices: Sequence[Device],
-    events: Events,
-    stop: Callable[[], str | None],
-) -> Outcome:
-    missing = survey.missing(job.chunks)
+def _supervised(run: Run) -> Outcome:
+    missing = run.survey.missing(run.job.chunks)
     if not missing:
         return Outcome(complete=True)
-    shares = len(devices) if request.schedule == "stride" else None
-    queue = WorkQueue(missing, weigh=job.pieces.tokens, world_size=shares)
-    crew = _crew(request, job, devices)
-    return Supervisor(job, crew, queue, events, policy=request.policy, stop=stop).run()
+    shares = len(run.devices) if run.request.schedule == "stride" else None
+    queue = WorkQueue(missing, weigh=run.job.pieces.tokens, world_size=shares)
+    crew = _crew(run.request, run.job, run.devices)
+    return Supervisor(run.job, crew, queue, run.events, policy=run.request.policy, stop=run.ended).run()
 
 
 def _crew(request: Request, job: Job, devices: Sequence[Device]) -> Crew:
@@ -261,11 +310,15 @@ def _crew(request: Request, job: Job, devices: Sequence[Device]) -> Crew:
 
 def finish_run(request: Request, job: Job, outcome: Outcome, events: Events, code: int | None = None) -> Summary:
     """Say what failed, put the results into one file if they are all there, and tell how the run ended."""
-    survey = job.store.survey()
+    survey = job.survey()
     done = int(survey.done(len(job.pieces)).sum())
     summary = Summary(None, len(job.pieces), done, len(survey.failures), outcome.given_up, _reason(outcome), code or 1)
     output = None
-    write_failures(job, survey)
+    try:
+        write_failures(job, survey)
+    except OSError as error:
+        # How the run ended is told all the same.
+        _log.warning("%s; which sequences failed, events.jsonl has as well", in_one_line(error))
     if outcome.complete:
         try:
             output = write_embeddings(

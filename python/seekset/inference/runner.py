@@ -14,6 +14,7 @@ from seekset.gathering import gather_batch
 from seekset.inference.encoders import as_array, describe, is_out_of_memory, load_encoder, unfinite_rows
 from seekset.inference.messages import MachineError
 from seekset.inference.results import Failure, Result, Span
+from seekset.plan import PlannedBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,11 +58,6 @@ class Runner:
         if wrong := [name for name in expected if expected[name] != found.get(name)]:
             told = "; ".join(f"{name} was {expected[name]!r} and is {found.get(name)!r}" for name in wrong)
             raise MismatchError(f"the encoder {self._job.encoder.model} is not what it was when the run began: {told}")
-
-    @property
-    def facts(self) -> EncoderFacts:
-        """What the encoder wants."""
-        return self._facts
 
     def run(
         self,
@@ -128,7 +124,9 @@ class Runner:
         return as_array(self._encoder(batch), batch, self._facts, per_token=self._per_token), counts
 
     def _batch(self, piece: Slice) -> dict[str, Any]:
-        facts, index, planned = self._facts, self._job.index, piece.batch
+        facts, index = self._facts, self._job.index
+        # Copies: by the piece's own, vectors are paired with sequences, and a batch is the encoder's to change.
+        planned = PlannedBatch(*(column.copy() for column in piece.batch))
         if facts.tokens is None:
             letters = index.fetch_many(planned.rows, max_length=self._job.plan.max_length)
             ids = index.ids(planned.rows)

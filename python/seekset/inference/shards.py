@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seekset.errors import DuplicateIdError, FormatError, MismatchError
-from seekset.inference.hdf5 import WINDOW_BYTES, EmbeddingsFile, import_h5py
+from seekset.inference.hdf5 import WINDOW_BYTES, EmbeddingsFile, import_h5py, refuse_target
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +44,7 @@ def aggregate_shards(
     """
     import_h5py()
     target = Path(out)
+    refuse_target(target)
     found = [_Shard.examined(Path(path)) for path in shards]
     for shard in found:
         if target.exists() and target.samefile(shard.path):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["StopSignals"]
+__all__ = ["StopSignals", "kept_handler"]
 
 
 class StopSignals:
@@ -68,4 +68,22 @@ class StopSignals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def kept_handler(number: int) -> Iterator[None]:
+    """Put back what handles a signal, after what sets a handler of its own and does not ask.
+
+    >>> with kept_handler(signal.SIGTERM):
+    ...     _ = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    >>> signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    False
+    """
+    handler = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        # Elsewhere nobody can have set one, and what is not Python's could not be put back.
+        if threading.current_thread() is threading.main_thread() and handler is not None:
             signal.signal(number, handler)

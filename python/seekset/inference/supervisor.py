@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from seekset.inference.messages import Begun, Died, Finished, Raised, Ready, SetAside, Started
+from seekset.errors import StaleIndexError, in_one_line
+from seekset.inference.messages import (
+    Begun,
+    Died,
+    Finished,
+    MachineError,
+    Raised,
+    Ready,
+    SetAside,
+    Started,
+    classify,
+)
 from seekset.inference.policy import Policy
 from seekset.inference.queue import Verdict
 
@@ -19,6 +30,7 @@ if TYPE_CHECKING:
     from seekset.inference.job import Job
     from seekset.inference.messages import Event, Fault
     from seekset.inference.queue import WorkQueue
+    from seekset.inference.results import Failure, Span
 
 __all__ = ["TRANSITIONS", "Outcome", "State", "Supervisor"]
 
@@ -37,10 +49,10 @@ class State(Enum):
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.WAITING: frozenset({State.STARTING, State.GIVEN_UP}),
-    State.STARTING: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
-    State.IDLE: frozenset({State.BUSY, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
-    State.BUSY: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP, State.ENDED}),
-    State.STOPPING: frozenset({State.ENDED}),
+    State.STARTING: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP}),
+    State.IDLE: frozenset({State.BUSY, State.STOPPING, State.WAITING, State.GIVEN_UP}),
+    State.BUSY: frozenset({State.IDLE, State.STOPPING, State.WAITING, State.GIVEN_UP}),
+    State.STOPPING: frozenset({State.ENDED, State.GIVEN_UP}),
     State.ENDED: frozenset(),
     State.GIVEN_UP: frozenset(),
 }
@@ -49,6 +61,12 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 _ALIVE = (State.STARTING, State.IDLE, State.BUSY, State.STOPPING)
 # How long nothing may be said before clocks are looked at.
 _TICK = 0.2
+# After so many failures in a row, a process that nobody else can stand in for is started anew before anything else is
+# narrowed: one sequence that the encoder can't take makes for three at most.
+_MOST_FAILED = 4
+# So often in a row, without a finished span in between, a worker may be lost with what it ran in: from then on, that is
+# a death like others.
+_MOST_LOST = 3
 
 
 @dataclass(slots=True)
@@ -59,11 +77,21 @@ class _Worker:
     # When it last began something, or when it is to be started.
     since: float = 0.0
     deaths: int = 0
+    losses: int = 0
     # How often in a row others could do what it had failed with, without a span finished by itself in between.
     disproved: int = 0
+    # Whether its process has done nothing yet, and how often that failed in a row.
+    fresh: bool = True
+    failed: int = 0
+    # What it has said so far of the span it is at: sequences without a vector.
+    lacking: list[Failure] = field(default_factory=list)
     # Why it was killed, if it was: it is heard no more, and its end follows.
     ending: str = ""
     barred: bool = False
+    # Whether it was killed to be started anew, which is no death, and how often in a row, without a finished span in
+    # between: from so many deaths on, its failures are those of what it fails with.
+    renewed: bool = False
+    renewals: int = 0
     # Whether others may leave spans to it: not after its death, until it is there again.
     helps: bool = True
 
@@ -127,7 +155,9 @@ class Supervisor:
         finally:
             self._crew.close()
         given_up = [rank for rank, worker in enumerate(self._workers) if worker.state is State.GIVEN_UP]
-        return Outcome(not len(self._queue), given_up, self._stopped, self._fault)
+        # What could not be set aside is in no queue any more, and not done either.
+        complete = not len(self._queue) and self._fault is None
+        return Outcome(complete, given_up, self._stopped, self._fault)
 
     def _over(self) -> bool:
         alive = self._in(*_ALIVE)
@@ -175,7 +205,11 @@ class Supervisor:
             free = [other for other in self._in(State.STARTING, State.IDLE) if self._queue.share(other) == share]
             if worker.since <= now and self._offered(rank) > len([other for other in free if self._offered(other)]):
                 worker.become(State.STARTING, now)
-                self._crew.start(rank)
+                try:
+                    self._crew.start(rank)
+                except OSError as error:
+                    # There is no room for another process, say. Those that work go on, and it is tried again.
+                    self._died(Died(rank, f"could not be started: {in_one_line(error)}", innocent=True))
 
     def _offered(self, rank: int) -> int:
         """How many spans a worker would take now."""
@@ -225,12 +259,13 @@ class Supervisor:
             case Started():
                 self._events.tell("worker_started", rank=event.rank, device=event.device, pid=event.pid)
             case Ready():
-                self._workers[event.rank].helps = True
+                worker = self._workers[event.rank]
+                worker.helps, worker.fresh, worker.failed = True, True, 0
                 self._free(event.rank)
             case Begun():
                 self._workers[event.rank].since = self._clock()
             case SetAside():
-                self._events.tell("sequence_failed", **event.failure._asdict())
+                self._workers[event.rank].lacking.append(event.failure)
             case Finished():
                 self._finished(event)
                 self._free(event.rank)
@@ -250,8 +285,13 @@ class Supervisor:
 
     def _finished(self, event: Finished) -> None:
         worker = self._workers[event.rank]
-        worker.deaths = worker.disproved = 0
-        disproved = self._queue.finish(event.rank, event.span)
+        worker.deaths = worker.losses = worker.failed = worker.renewals = 0
+        worker.fresh = False
+        lacking, worker.lacking = worker.lacking, []
+        if not lacking:
+            worker.disproved = 0
+        again = self._queue.question(event.rank, [one.piece for one in lacking], self._others(event.rank))
+        disproved = self._queue.finish(event.rank, event.span, computed=event.sequences > 0)
         self._events.tell(
             "chunk_finished",
             rank=event.rank,
@@ -260,8 +300,25 @@ class Supervisor:
             sequences=event.sequences,
             tokens=event.tokens,
         )
+        self._tell_lacking(event.rank, lacking, again)
         if disproved is not None:
             self._doubt(disproved)
+
+    def _tell_lacking(self, rank: int, lacking: list[Failure], again: list[Span]) -> None:
+        """Tell of sequences without a vector: which of them others try, and which are set aside."""
+        if not again:
+            for failure in lacking:
+                self._events.tell("sequence_failed", **failure._asdict())
+        reasons = {failure.piece: failure.reason for failure in lacking}
+        for start, end in again:
+            self._events.tell(
+                "chunk_failed",
+                rank=rank,
+                start=start,
+                end=end,
+                reason=reasons[start],
+                verdict=Verdict.AGAIN.name.lower(),
+            )
 
     def _doubt(self, rank: int) -> None:
         """Count against a worker that another could do what it had failed with; who fails so again and again goes."""
@@ -292,28 +349,44 @@ class Supervisor:
             self._fault = self._fault or (event.fault, event.reason)
             self._queue.release(event.rank)
         elif event.fault == "encoder":
-            self._blame(event.rank, event.reason)
+            if self._blame(event.rank, event.reason) and not event.ends:
+                self._renew(event.rank)
         else:
             self._queue.release(event.rank)
 
+    def _renew(self, rank: int) -> None:
+        """End a process that nobody else can stand in for: one that is started anew takes what it failed with."""
+        worker = self._workers[rank]
+        if worker.state is State.BUSY and not worker.ending and self._stopped is None:
+            worker.ending, worker.renewed = "was ended, to see whether its process was broken", True
+            worker.renewals += 1
+            self._crew.kill(rank)
+
     def _died(self, event: Died) -> None:
         worker, now = self._workers[event.rank], self._clock()
-        stopping = worker.state is State.STOPPING
-        how = worker.ending or event.how
+        # One that was ended for what it failed with is given up, also if all is done by now.
+        stopping = worker.state is State.STOPPING and not worker.barred
+        how = event.how if event.left or not worker.ending else worker.ending
         self._events.tell("worker_ended" if stopping else "worker_died", rank=event.rank, how=how)
         innocent = event.innocent or stopping or worker.barred
         if self._queue.leased(event.rank) is None or innocent:
             self._queue.release(event.rank)
         else:
             self._blame(event.rank, f"the worker that encoded it {how}")
-        worker.ending, worker.helps = "", False
+        renewed = worker.renewed
+        worker.ending, worker.helps, worker.renewed = "", False, False
+        worker.lacking.clear()
         if stopping:
             worker.become(State.ENDED, now)
             return
-        if event.lost and not worker.barred:
+        if event.lost and not worker.barred and worker.losses < _MOST_LOST:
             # Whoever runs the machines finds another place for it, which takes its time.
+            worker.losses += 1
             worker.become(State.WAITING, now)
             worker.since = now + self._policy.longest_backoff / 10
+            return
+        if renewed:
+            worker.become(State.WAITING, now)
             return
         worker.deaths += 1
         if worker.barred or worker.deaths > self._policy.most_deaths:
@@ -322,18 +395,35 @@ class Supervisor:
         worker.become(State.WAITING, now)
         worker.since = now + self._policy.delay(worker.deaths)
 
-    def _blame(self, rank: int, reason: str) -> None:
-        span = self._queue.leased(rank)
+    def _blame(self, rank: int, reason: str) -> bool:
+        """Take a span back that failed; says whether it may be the process that is broken, and nobody else can tell."""
+        span, worker, others = self._queue.leased(rank), self._workers[rank], self._others(rank)
         if span is None:
-            return
-        verdict = self._queue.blame(rank, self._others(rank))
+            return False
+        sure = worker.renewals >= self._policy.most_deaths
+        verdict = self._queue.blame(rank, others, fresh=worker.fresh or sure)
+        worker.fresh, worker.failed = False, worker.failed + 1
+        worker.lacking.clear()
         self._events.tell(
             "chunk_failed", rank=rank, start=span.start, end=span.end, reason=reason, verdict=verdict.name.lower()
         )
+        alone = not others and not sure
+        doubtful = alone and worker.failed >= _MOST_FAILED
         if verdict is Verdict.AGAIN:
-            return
+            return doubtful or (alone and span.size == 1)
         # Whatever it does to workers, it is dealt with: that they died of it does not count against them.
-        self._workers[rank].deaths = 0
+        worker.deaths = 0
         if verdict is Verdict.SET_ASIDE:
+            self._set_aside(span, reason)
+        return doubtful
+
+    def _set_aside(self, span: Span, reason: str) -> None:
+        try:
             failure = self._job.set_aside(span, reason)
+        except (OSError, StaleIndexError) as error:
+            # As if a worker had said so: the others finish their batches, and the run ends in order.
+            failed = MachineError(f"results can't be saved: {error}")
+            failed.__cause__ = error
+            self._fault = self._fault or classify(failed)
+        else:
             self._events.tell("sequence_failed", **failure._asdict())

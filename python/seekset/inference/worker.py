@@ -10,10 +10,10 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from seekset.child import end_with_parent
+from seekset.child import end_now, end_with_parent, guard_group
 from seekset.errors import SeeksetError
 from seekset.inference.job import Job
-from seekset.inference.messages import Begun, Finished, Raised, Ready, SetAside, Start, Stop, Work, classify
+from seekset.inference.messages import Begun, Finished, Raised, Ready, SetAside, Start, Stop, Work, classify, is_lasting
 from seekset.inference.post import Post
 from seekset.inference.runner import Runner
 
@@ -32,6 +32,7 @@ _TERMINATED = 128 + signal.SIGTERM
 def work(connection: Pipe) -> None:
     """Be a worker until there is nothing to do, or nobody to do it for."""
     end_with_parent()
+    guard_group()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     post = Post(connection)
     start: Start = post.receive()
@@ -70,15 +71,10 @@ def _run(post: Post, runner: Runner, rank: int, span: Span, inbox: _Inbox) -> No
         if not isinstance(error, SeeksetError):
             traceback.print_exc()
         fault, reason = classify(error)
-        answer = Raised(rank, fault, reason, ends=fault == "machine" or _is_lasting(error))
+        answer = Raised(rank, fault, reason, ends=fault == "machine" or is_lasting(error))
     post.send(answer)
     if isinstance(answer, Raised) and answer.ends:
         raise SystemExit(1)
-
-
-def _is_lasting(error: Exception) -> bool:
-    """Whether every batch of this process would fail from now on: a CUDA context does not get over an error."""
-    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
 
 
 class _Inbox:
@@ -113,4 +109,4 @@ class _Inbox:
                         self._stop()
         except (EOFError, OSError):
             # Nobody is there to take what is being computed.
-            os._exit(1)
+            end_now()

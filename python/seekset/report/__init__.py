@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 Figures: TypeAlias = IndexFigures | PlanFigures | PoolFigures | RunFigures
+"""Figures of any kind: what pages are made of."""
 
 _START = b"<!doctype html>"
 

@@ -127,6 +127,7 @@ def _drawn_quality(quality: MixingQuality) -> Markup:
     return section(
         "Quality of mixing",
         note(f"{quality.rows:,} rows in {quality.batches:,} batches of {quality.batch:,}, by parts of the epoch."),
+        *(() if quality.remark is None else (note(f"{quality.remark.capitalize()}."),)),
         gallery(*panels),
         table(heads, [[str(cell) for cell in row] for row in rows]),
     )

@@ -8,17 +8,17 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seekset.errors import SeeksetError, StaleIndexError
-from seekset.files import AnyPath, as_path
+from seekset.files import AnyPath, as_path, state_of
 from seekset.limits import limit
 from seekset.progress import progress_bar
 from seekset.shards.cache import ShardCache
 from seekset.shards.packed import census_of
-from seekset.shards.readers import ShardReader, is_exhaustion, shared_reader, state_of
+from seekset.shards.readers import ShardReader, is_exhaustion, shared_reader
 from seekset.shards.rows import Census, Field
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Shard:
     """A shard, and what is known of it.
 
     ``digest`` is one of its first and last 4 KiB: it tells contents apart, and stays when a folder is moved. ``own``
-    are the fields that it has by itself, where its census is that of a pool whose rows have others.
+    are the fields that it has by itself, where its census is that of a pool whose rows have others. ``inode`` is that
+    of the file whose content is known, here; another one has its ends looked at.
     """
 
     path: Path
@@ -47,9 +48,12 @@ class Shard:
     digest: str
     census: Census
     own: tuple[Field, ...] | None = None
+    inode: int = field(default=0, compare=False)
 
     def check(self) -> None:
-        """Raise a ``StaleIndexError`` if the file is not what it was when the census was taken.
+        """Raise a ``StaleIndexError`` if the file is gone, or not what it was when the census was taken.
+
+        Where it can't be looked at for another reason, such as a mount that has dropped, that is an ``OSError``.
 
         >>> _ = Path("short.fa").write_text(">a")
         >>> [shard], _ = take_census(["short.fa"])
@@ -59,12 +63,24 @@ class Shard:
         Traceback (most recent call last):
         seekset.errors.StaleIndexError: short.fa: it has changed since its rows were counted: ...
         """
-        found = self.path.stat()
-        if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise StaleIndexError(
-                f"{self.path}: it has changed since its rows were counted: expected {self.size} bytes of time "
-                f"{self.mtime_ns}, found {found.st_size} of time {found.st_mtime_ns}"
-            )
+        try:
+            difference = self._difference()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise StaleIndexError(f"{self.path}: it has gone since its rows were counted") from error
+        if difference is not None:
+            raise StaleIndexError(f"{self.path}: it has changed since its rows were counted: {difference}")
+
+    def _difference(self) -> str | None:
+        """In words, what is not as it was."""
+        size, mtime_ns, inode = state_of(self.path)
+        if (size, mtime_ns) != (self.size, self.mtime_ns):
+            return f"expected {self.size} bytes of time {self.mtime_ns}, found {size} of time {mtime_ns}"
+        if inode != self.inode:
+            # Machines and mounts number files as they please: it is another file only if its bytes are others.
+            if digest_of(self.path) != self.digest:
+                return "its size and time are the same, but its first or last bytes are not"
+            object.__setattr__(self, "inode", inode)
+        return None
 
 
 def take_census(
@@ -87,7 +103,8 @@ def take_census(
         processes: How many shards are read at once; as many as there are cores, unless given.
         progress: Called with bytes done and bytes in all; without, a bar is drawn on a terminal. ``False`` for none.
         on_error: ``"raise"`` the first error, or ``"skip"`` shards that can't be read and list them: those at which a
-            ``SeeksetError`` or ``OSError`` was raised. All else that a reader raises is, as is what the system lacks.
+            ``SeeksetError`` or ``OSError`` was raised. All else that a reader raises is, as is what the system lacks,
+            such as memory; a process of ours that is killed lacked it, too.
 
     >>> shards, faults = take_census(["proteins.fa", "train.tfrecord"])
     >>> [shard.census.rows for shard in shards], faults
@@ -107,7 +124,7 @@ def take_census(
             if (known := cache.get(path, work.identity, work.stat)) is None:
                 uncounted.append(work)
             else:
-                found[path] = Shard(path, work.stat.st_size, work.stat.st_mtime_ns, *known)
+                found[path] = work.counted(*known)
     try:
         with closing(_counted(uncounted, processes, progress)) as counted:
             for work, future in counted:
@@ -130,6 +147,11 @@ class _Work:
         self.path, self.reader, self.stat = path, reader, stat
         self.state = state_of(path, stat)
         self.identity: str | None = getattr(reader, "identity", None)
+
+    def counted(self, digest: str, census: Census) -> Shard:
+        """The shard, as it was when it was first looked at."""
+        stat = self.stat
+        return Shard(self.path, stat.st_size, stat.st_mtime_ns, digest, census, inode=stat.st_ino)
 
     @property
     def apart(self) -> bool:
@@ -216,7 +238,7 @@ def _count(work: _Work, decoders: _Decoders) -> Shard:
     except Exception as error:
         _tell_of(work, error)
         raise
-    return Shard(work.path, work.stat.st_size, work.stat.st_mtime_ns, digest_of(work.path), census)
+    return work.counted(digest_of(work.path), census)
 
 
 def _tell_of(work: _Work, error: Exception) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from seekset.child import Child, end_with_parent, in_words
 from seekset.errors import MismatchError, SeeksetError
 from seekset.shards.packed import PackedShard, census_of, pack_shard
-from seekset.shards.readers import ShardReader
+from seekset.shards.readers import EndedError, ShardReader
 from seekset.shards.rows import Census
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Decoder", "serve"]
 
+# What comes from outside, and not of what is read: the system's own SIGKILL, where memory runs out, and people's.
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 # How often a decoder looks whether its process is there.
 _SECONDS = 0.2
 # What a decoder takes by itself, most of which is addresses that its allocator reserves and never uses.
@@ -66,7 +68,8 @@ class Decoder:
     def pack(self, reader: ShardReader, path: Path, rows: tuple[int, int] | None = None) -> PackedShard:
         """Rows of a shard, from the first to before the second, or all.
 
-        Raises what reading raised, or a ``SeeksetError`` if the process died of it.
+        Raises what reading raised, or a ``SeeksetError`` if the process died of it: an ``EndedError`` where it was
+        ended from outside.
         """
         return self._ask("pack", reader, path, rows)  # type: ignore[no-any-return]
 
@@ -90,11 +93,13 @@ class Decoder:
                 # Whatever came in between question and answer, the next answer would be that to another question.
                 self._process = None
                 died = isinstance(error, (EOFError, OSError))
-                how = process.end(patience=_SECONDS if died else 0)
-                if died:
-                    how = "was closed" if self._closed else how
-                    raise SeeksetError(f"{path}: the process that read it {how}") from None
-                raise
+                code = process.end(patience=_SECONDS if died else 0)
+                if not died:
+                    raise
+                if self._closed:
+                    raise SeeksetError(f"{path}: the process that read it was closed") from None
+                kind = EndedError if code in _FROM_OUTSIDE else SeeksetError
+                raise kind(f"{path}: the process that read it {in_words(code)}") from None
 
     def close(self) -> None:
         """End the process at once, also from another thread while it is at work."""
@@ -182,9 +187,9 @@ class _Process:
         """End it, and leave the connection to whoever waits for its answer."""
         self._child.signal(signal.SIGKILL)
 
-    def end(self, patience: float = 0) -> str:
-        """End it, wait for its end and say how it ended. One that dies closes its connection a moment before."""
-        return in_words(self._child.end(patience))
+    def end(self, patience: float = 0) -> int:
+        """End it, wait for its end and give its exit code. One that dies closes its connection a moment before."""
+        return self._child.end(patience)
 
 
 def serve(connection: Pipe) -> None:
@@ -239,6 +244,8 @@ def _limit_memory(max_bytes: int | None) -> None:
 def _unpickled(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)  # noqa: S301 (from our own parent)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 (whatever a module does when it is imported)
         raise MismatchError(
             f"the reader can't be imported in a decoder process ({type(error).__name__}: {error}): its class must be "
@@ -253,5 +260,6 @@ def _as_answer(error: Exception) -> bytes:
         answer = pickle.dumps(("error", error))
         pickle.loads(answer)  # noqa: S301 (some errors pickle, but can't be made again)
     except Exception:  # noqa: BLE001
-        return pickle.dumps(("error", SeeksetError(f"{type(error).__name__}: {error}")))
+        kind = MemoryError if isinstance(error, MemoryError) else SeeksetError
+        return pickle.dumps(("error", kind(f"{type(error).__name__}: {error}")))
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -97,6 +98,7 @@ class _Shared:
 
     def __init__(self, plan: MixPlan) -> None:
         self.plan = plan
+        self.owner = os.getpid()
         self.changed = threading.Condition()
         self.wanted: deque[tuple[int, Stretch]] = deque()
         self.found: dict[int, Loaded] = {}
@@ -104,6 +106,8 @@ class _Shared:
         self.decoders: list[Decoder] = []
 
     def end(self) -> None:
+        if os.getpid() != self.owner:
+            return  # a fork has none of the threads, and one of them may have held the lock for good
         with self.changed:
             self.ended = True
             self.wanted.clear()
@@ -162,14 +166,16 @@ class _Reading:
         reader = source.reader_of(shard)
         rows: Any = None if stretch.rows == shard.census.rows else (stretch.start, stretch.start + stretch.rows)
         shard.check()
-        if getattr(reader, "holds_gil", False):
-            loaded = self._read_apart(reader, shard.path, rows)
-        elif shard.census.fields is None:
-            loaded = Loaded(rows=read_shard(reader, shard.path, rows))
-        else:
-            loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
-        # Once more: it may have been replaced while it was read.
-        shard.check()
+        try:
+            if getattr(reader, "holds_gil", False):
+                loaded = self._read_apart(reader, shard.path, rows)
+            elif shard.census.fields is None:
+                loaded = Loaded(rows=read_shard(reader, shard.path, rows))
+            else:
+                loaded = Loaded(packed=pack_shard(reader, shard.path, rows))
+        finally:
+            # Once more: of one that was replaced while it was read, neither rows nor errors tell anything.
+            shard.check()
         check_rows(loaded.packed if loaded.packed is not None else loaded.rows, stretch, shard)
         return loaded
 

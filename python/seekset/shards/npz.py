@@ -16,11 +16,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from seekset.errors import FormatError, MemoryLimitError
-from seekset.files import SUFFIXES, AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path, state_of
 from seekset.limits import whole_number
 from seekset.rows import row_numbers
 from seekset.shards.packed import measured
-from seekset.shards.readers import state_of
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian, piece_rows
 
 if TYPE_CHECKING:

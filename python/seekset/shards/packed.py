@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 __all__ = [
     "PackedShard",
     "census_of",
+    "in_core_units",
     "measured",
     "measured_census",
     "pack_shard",
     "packed_sizes",
     "read_shard",
 ]
+
+
+# The most bytes of a value that the extension packs.
+_MOST_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -126,9 +131,19 @@ def packed_sizes(pieces: Iterable[Rows], path: Path) -> tuple[int, int]:
     return longest, total
 
 
+def in_core_units(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype as whose values the extension packs those of a column: two for each that is wider than 8 bytes.
+
+    >>> in_core_units(np.dtype("c16")), in_core_units(np.dtype("c8")), in_core_units(np.dtype("i2"))
+    (dtype('float64'), dtype('complex64'), dtype('int16'))
+    """
+    return np.dtype("<f8") if dtype.itemsize > _MOST_BYTES else dtype
+
+
 def _packed(rows: Rows, path: Path) -> tuple[bytes, NDArray[np.uint64]]:
     if rows.columns is not None:
-        return _core.pack_rows(list(rows.columns.values()), len(rows))
+        columns = [column.view(in_core_units(column.dtype)) for column in rows.columns.values()]
+        return _core.pack_rows(columns, len(rows))
     try:
         parts = [pickle.dumps(one, protocol=5) for one in rows.objects or ()]
     except RecursionError:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seekset.errors import FormatError, MismatchError, MissingExtraError
-from seekset.files import SUFFIXES, AnyPath, as_path
+from seekset.files import SUFFIXES, AnyPath, as_path, state_of
 from seekset.rows import row_numbers
 from seekset.shards.fit import flag_of
 from seekset.shards.packed import measured
-from seekset.shards.readers import is_exhaustion, state_of
+from seekset.shards.readers import is_of_the_system
 from seekset.shards.rows import Census, Field, Rows, bounded_census, is_numeric, little_endian
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _opened:  # noqa: N801 (a context, as functions are)
     def _tell(self, error: BaseException | None) -> None:
         from pyarrow import ArrowException
 
-        known = isinstance(error, (FormatError, MismatchError)) or is_exhaustion(error)
+        known = isinstance(error, (FormatError, MismatchError)) or is_of_the_system(error)
         if isinstance(error, (ArrowException, OSError, ValueError)) and not known:
             raise FormatError(f"{self.path}: expected a Parquet file: {error}") from None
 

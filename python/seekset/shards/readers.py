@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -12,23 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from seekset.errors import MismatchError
-from seekset.files import SUFFIXES, AnyPath, as_path, find_files
+from seekset.errors import MismatchError, MissingExtraError, SeeksetError
+from seekset.files import SUFFIXES, AnyPath, as_path, find_files, state_of
 
 if TYPE_CHECKING:
     from seekset.shards.rows import Census, Rows
 
 __all__ = [
+    "EndedError",
     "OpenFiles",
     "Readers",
     "ShardReader",
     "find_shards",
     "is_exhaustion",
+    "is_of_the_system",
     "reader_for",
     "reader_name",
     "readers_by_name",
     "shared_reader",
-    "state_of",
 ]
 
 _T = TypeVar("_T")
@@ -46,6 +46,10 @@ _INDEXES = frozenset({".fai", ".gzi", ".idx", ".sidx", ".zidx"})
 _MOST_OPEN = 32
 # What is no fault of a file: the machine, or its limits, have nothing left.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class EndedError(SeeksetError):
+    """A process that read a shard was ended from outside, as the system does where memory runs out."""
 
 
 class ShardReader(Protocol):
@@ -185,18 +189,26 @@ def find_shards(patterns: AnyPath | Iterable[AnyPath], reader: ShardReader | Non
 
 
 def is_exhaustion(error: BaseException | None) -> bool:
-    """Whether the system had nothing left, such as files that may be open: no other shard is read any better.
+    """Whether the system lacked something, such as memory or files that may be open: no other shard is read any better.
 
     >>> is_exhaustion(OSError(errno.EMFILE, "Too many open files")), is_exhaustion(FileNotFoundError(errno.ENOENT, ""))
     (True, False)
     """
-    return isinstance(error, OSError) and error.errno in _EXHAUSTED
+    if isinstance(error, OSError):
+        return error.errno in _EXHAUSTED
+    return isinstance(error, (MemoryError, EndedError, MissingExtraError))
 
 
-def state_of(path: Path, stat: os.stat_result | None = None) -> tuple[int, ...]:
-    """What tells a file from one that took its place since: its size, time of modification and inode."""
-    found = path.stat() if stat is None else stat
-    return found.st_size, found.st_mtime_ns, found.st_ino
+def is_of_the_system(error: BaseException | None) -> bool:
+    """Whether the system failed, and not the bytes that were read.
+
+    What the system says has a number. What libraries say of bytes, such as ``gzip.BadGzipFile``, has none, or is that
+    an offset is none, as damaged bytes may have it.
+
+    >>> is_of_the_system(OSError(errno.EIO, "Input/output error")), is_of_the_system(OSError("Not a gzipped file"))
+    (True, False)
+    """
+    return is_exhaustion(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL))
 
 
 class OpenFiles(Generic[_T]):

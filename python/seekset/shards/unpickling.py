@@ -224,7 +224,7 @@ class _Makers:
         """Count bytes that are about to be made out of what is there already."""
         self.left -= count
         if self.left < 0:
-            raise MemoryError
+            raise _TooMuch
 
 
 def _checked_bytes(shape: Any, dtype: Any) -> int:
@@ -238,6 +238,10 @@ def _checked_bytes(shape: Any, dtype: Any) -> int:
 
 class _Refused(Exception):  # noqa: N818 (it never leaves this module)
     """A name that is not on the list."""
+
+
+class _TooMuch(Exception):  # noqa: N818 (nor does this)
+    """More bytes than a pickle may ask for."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -268,7 +272,8 @@ def load_objects(data: bytes, path: Path, *, max_bytes: int) -> Sequence[Any]:
 def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
     """What a pickle holds, with :class:`PickledArray` for its arrays, and whether there are any.
 
-    Whatever is wrong with it is a ``FormatError`` with the file's name.
+    Whatever is wrong with it is a ``FormatError`` with the file's name, or a ``MemoryLimitError``; that the machine has
+    no memory left is no fault of it, and a ``MemoryError``.
     """
     makers = _Makers(max_bytes)
     file: Any = io.BytesIO(data)
@@ -281,9 +286,9 @@ def load_pickle(data: bytes, path: Path, *, max_bytes: int) -> tuple[Any, bool]:
             f"{path}: expected a pickle of plain values and numpy arrays, but it names {refused}, which is refused"
         ) from None
     except MemoryError:
-        raise MemoryLimitError(
-            f"{path}: unpickling it takes more memory than there is, or more than max_bytes ({max_bytes})"
-        ) from None
+        raise
+    except _TooMuch:
+        raise MemoryLimitError(f"{path}: unpickling it takes more than max_bytes ({max_bytes}) of memory") from None
     except Exception as error:  # noqa: BLE001 (a pickle that is damaged raises what it pleases)
         raise FormatError(f"{path}: expected a pickle, but it can't be read: {_said(error)}") from None
     if file.read(1):

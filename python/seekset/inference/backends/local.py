@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
-from seekset.child import Child, in_words
+from seekset.child import ENDING, Child, in_words
 from seekset.inference.messages import Died, Start, Started, Stop, Work
 from seekset.inference.post import Post
 
@@ -52,14 +54,12 @@ class LocalCrew:
         self._children: dict[int, Child] = {}
         self._posts: dict[int, Post] = {}
         self._killed: set[int] = set()
+        # By rank, until when a worker that was killed may take to be gone.
+        self._ends: dict[int, float] = {}
         self._news: list[Event] = []
 
     def __len__(self) -> int:
         return len(self._devices)
-
-    def has(self, rank: int) -> bool:
-        """Whether a worker was started, and its end was not told yet."""
-        return rank in self._children
 
     def start(self, rank: int) -> None:
         """Start a worker, or start it again."""
@@ -89,7 +89,8 @@ class LocalCrew:
         """End a worker at once."""
         self._killed.add(rank)
         if rank in self._children:
-            self._children[rank].signal(signal.SIGKILL)
+            self._children[rank].kill()
+            self._ends.setdefault(rank, time.monotonic() + ENDING)
 
     def poll(self, seconds: float) -> list[Event]:
         """What workers have said; of each that has ended, that comes last."""
@@ -100,28 +101,40 @@ class LocalCrew:
         return events
 
     def _heard(self, rank: int) -> list[Event]:
-        child, post, events = self._children[rank], self._posts[rank], list["Event"]()
+        child, post, events = self._children[rank], self._posts.get(rank), list["Event"]()
         # Asked before it is listened to: what it said before it ended is heard first. A process that it left behind may
         # keep the connection open, so that the connection alone does not tell of its end.
         code = child.code
         try:
-            while post.poll(0):
+            while post is not None and post.poll(0):
                 events.append(post.receive())
         except (EOFError, OSError, UnpicklingError):
+            # It says nothing more.
+            del self._posts[rank]
             code = child.wait(_PATIENCE)
             if code is None:
-                self._killed.add(rank)
-                code = child.end()
+                self.kill(rank)
         if code is not None:
             child.end()
-            del self._children[rank], self._posts[rank]
             innocent = code in _FROM_OUTSIDE and rank not in self._killed
             events.append(Died(rank, in_words(code), innocent))
+        elif time.monotonic() > self._ends.get(rank, math.inf):
+            # It waits for something in the system that does not come, which no span is to be blamed for.
+            child.end(limit=0)
+            how = f"does not end, though it was killed (process {child.pid} is left behind)"
+            events.append(Died(rank, how, innocent=True, left=True))
+        else:
+            return events
+        for known in (self._children, self._posts, self._ends):
+            known.pop(rank, None)
         return events
 
     def close(self) -> None:
         """End all workers at once."""
         for child in self._children.values():
-            child.end()
-        self._children.clear()
-        self._posts.clear()
+            child.kill()
+        end = time.monotonic() + ENDING
+        for child in self._children.values():
+            child.end(limit=max(end - time.monotonic(), 0))
+        for known in (self._children, self._posts, self._ends):
+            known.clear()

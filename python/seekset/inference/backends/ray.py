@@ -1,23 +1,26 @@
 """Workers on a Ray cluster: an actor for each device, which runs a worker process beside it.
 
 The actor is no more than a long arm: it starts, tells and ends a process as :class:`LocalCrew` does on this machine, so
-that how it ended is known. Ray finds a place for actors and starts those again whose machine is lost.
+that how it ended is known. Ray finds places for actors; one that is lost, with its machine or by itself, is replaced.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seekset.errors import SeeksetError
+from seekset.child import ENDING
+from seekset.errors import SeeksetError, in_one_line
 from seekset.inference.backends.local import LocalCrew, threads_each
 from seekset.inference.checking import EncoderCheck, EncoderError
 from seekset.inference.devices import Device, named_devices
 from seekset.inference.messages import Died
+from seekset.inference.signals import kept_handler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +36,8 @@ __all__ = ["RayCheck", "RayCrew", "cluster_devices", "connect"]
 _LISTEN = 0.2
 # How long Ray may take to find a place for an actor.
 _PLACING = 300.0
-# How long an actor may take to end its worker: it does so at once, unless it is stopped or cut off itself.
-_ENDING = 10.0
+# How long an actor may take to end its worker: longer than the worker may take, unless it is stopped or cut off itself.
+_ENDING = ENDING + 10.0
 # How long a cluster may take to answer at all.
 _KNOCKING = 10.0
 
@@ -50,13 +53,15 @@ def connect(address: str | None) -> ModuleType:
         path = os.pathsep.join(os.path.abspath(part) for part in sys.path)  # noqa: PTH100 (an empty path is this folder)
         try:
             _knock(address)
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level="error",
-                include_dashboard=False if address is None else None,
-                runtime_env={"env_vars": {"PYTHONPATH": path}},
-            )
+            # It would end this process at SIGTERM, before anything is saved.
+            with kept_handler(signal.SIGTERM):
+                ray.init(
+                    address=address,
+                    log_to_driver=False,
+                    logging_level="error",
+                    include_dashboard=False if address is None else None,
+                    runtime_env={"env_vars": {"PYTHONPATH": path}},
+                )
         except Exception as error:
             raise SeeksetError(_unreached(address, error)) from error
     return ray  # type: ignore[no-any-return]
@@ -129,7 +134,7 @@ class RayCrew:
     def _hired(self, rank: int) -> Any:
         device = self._devices[rank]
         needs = {"num_gpus": 1} if device.kind == "cuda" else {"num_cpus": 1}
-        kind = self._ray.remote(_Arm).options(max_restarts=-1, **needs)
+        kind = self._ray.remote(_Arm).options(max_restarts=0, **needs)
         return kind.remote(self._folder, rank, device.kind, self._logs, self._threads())
 
     def _threads(self) -> int:
@@ -189,9 +194,12 @@ class RayCrew:
         except self._ray.exceptions.RayTaskError as error:
             events = [Died(rank, f"could not be started: {error.cause}", innocent=True)]
         except self._ray.exceptions.RayError as error:
-            # The machine, or the actor's process: its worker ended with it. Ray starts it again somewhere.
-            events = [Died(rank, f"was lost with its actor ({type(error).__name__})", innocent=True, lost=True)]
-            self._placed.discard(rank)
+            # The machine, or the actor's process: its worker ended with it. Another one is asked for when it is started
+            # again, since this one may never have been made.
+            self._dismiss(rank)
+            if getattr(error, "actor_init_failed", False):
+                return [Died(rank, f"could not be started: {_in_words(error)}", innocent=True)]
+            return [Died(rank, f"was lost with its actor ({type(error).__name__})", innocent=True, lost=True)]
         else:
             self._placed.add(rank)
         if any(isinstance(event, Died) for event in events):
@@ -230,10 +238,17 @@ class _Arm:
         self._crew.kill(self._rank)
 
     def poll(self, seconds: float) -> list[Event]:
-        if not self._crew.has(self._rank):
-            # Ray has started the actor again, and nobody knew.
-            return [Died(self._rank, "was lost with its actor", innocent=True, lost=True)]
         return self._crew.poll(seconds)
+
+
+def _in_words(error: Exception) -> str:
+    """What an error of Ray's says in one line: what was raised over there, or else what Ray begins with."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return f"{type(cause).__name__}: {in_one_line(cause)}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    # A traceback ends with what was raised.
+    return lines[-1] if getattr(error, "actor_init_failed", False) else lines[0]
 
 
 def given_device(kind: str) -> Device:
@@ -279,9 +294,13 @@ class RayCheck:
             raise EncoderError(
                 f"{self._options.model}: no machine of the cluster has answered in time; has it room for a worker?"
             ) from None
-        except ray.exceptions.RayTaskError as error:
+        except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
-            raise cause if isinstance(cause, SeeksetError) else error from None
+            if isinstance(cause, (SeeksetError, OSError)):
+                raise cause from None
+            raise EncoderError(
+                f"{self._options.model}: the encoder can't be tried on the cluster: {_in_words(error)}"
+            ) from None
 
     def close(self) -> None:
         """End the process."""

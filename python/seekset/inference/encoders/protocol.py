@@ -106,7 +106,9 @@ def describe(encoder: Any) -> EncoderFacts:
                 f"{_name(encoder)} asks for what there is not: {name} must be {kind[0]!r} or {kind[1]!r}, "
                 f"but is {said[name]!r}"
             )
-    facts = EncoderFacts(**{**said, "fingerprint": str(said.get("fingerprint", ""))})
+    # As a manifest has them: what is equal but of another type could not be read from it again.
+    plain = {"specials": bool(said.get("specials", True)), "fingerprint": str(said.get("fingerprint", ""))}
+    facts = EncoderFacts(**{**said, **plain})
     if facts.layout == "padded" and facts.tokens is not None and facts.tokens.pad is None:
         raise MismatchError(f"{_name(encoder)} asks for padded batches, but {facts.tokens!r} has no pad id")
     return facts
