@@ -244,6 +244,15 @@ def test_a_model_that_cant_be_loaded_is_told_once(proteins, tmp_path, model, sai
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
+def test_an_encoder_whose_vectors_differ_in_width_ends_the_run_and_sets_nothing_aside(proteins, tmp_path):
+    out = tmp_path / "out"
+    told = refused(proteins[0], "-o", out, "--model", "odd_encoders:Growing", "--max-tokens", 200, "-q")
+    assert "the encoder odd_encoders:Growing gave vectors of" in told
+    assert "let all have one width, and begin again with --restart" in told
+    assert failed(out) == {}
+    assert not (out / "embeddings.h5").exists()
+
+
 def test_an_encoder_that_never_works_is_told_before_workers_start(proteins, tmp_path):
     words = ("--model", "odd_encoders:Dying", "-q")
     told = refused(proteins[0], "-o", tmp_path / "out", *words, SEEKSET_DYING="yes")

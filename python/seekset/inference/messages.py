@@ -26,14 +26,15 @@ __all__ = [
     "Start",
     "Started",
     "Stop",
+    "WidthError",
     "Work",
     "classify",
     "is_lasting",
 ]
 
-Fault = Literal["encoder", "loading", "data", "room", "machine"]
+Fault = Literal["encoder", "loading", "data", "room", "machine", "width"]
 """Whose fault an error is: the encoder's with these sequences, the encoder's at all, the data's, the disk's, which is
-full, or the machine's, which can't read sequences or save results."""
+full, the machine's, which can't read sequences or save results, or the encoder's whose vectors differ in width."""
 
 
 class Start(NamedTuple):
@@ -126,6 +127,10 @@ class MachineError(SeeksetError):
     """Sequences can't be read, or results can't be saved; the encoder has nothing to do with it."""
 
 
+class WidthError(SeeksetError):
+    """Vectors of different widths: no sequence is at fault, and no file could hold them all."""
+
+
 def classify(error: BaseException) -> tuple[Fault, str]:
     """Whose fault an error is, and what it says in one short line.
 
@@ -138,6 +143,8 @@ def classify(error: BaseException) -> tuple[Fault, str]:
         if isinstance(cause, (StaleIndexError, FileNotFoundError)):
             return "data", text
         return "room" if isinstance(cause, OSError) and cause.errno in _NO_ROOM else "machine", text
+    if isinstance(error, WidthError):
+        return "width", text
     return "encoder", f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from seekset.errors import MismatchError, StaleIndexError
 from seekset.gathering import gather_batch
 from seekset.inference.encoders import as_array, describe, is_out_of_memory, load_encoder, unfinite_rows
-from seekset.inference.messages import MachineError
+from seekset.inference.messages import MachineError, WidthError
 from seekset.inference.results import Failure, Result, Span
 from seekset.plan import PlannedBatch
 
@@ -52,6 +52,8 @@ class Runner:
         self._refuse_other_facts(job.manifest.facts)
         # The most tokens that a batch was found to fit in memory with; less than planned after it did not.
         self._budget: int | None = None
+        # Numbers of a vector, once there is one.
+        self._width: int | None = None
 
     def _refuse_other_facts(self, expected: Mapping[str, Any]) -> None:
         found = manifest_facts(self._facts)
@@ -121,7 +123,19 @@ class Runner:
         with _machine("sequences can't be read"):
             batch = self._batch(piece)
         counts = piece.batch.lengths if self._per_token else None
-        return as_array(self._encoder(batch), batch, self._facts, per_token=self._per_token), counts
+        vectors = as_array(self._encoder(batch), batch, self._facts, per_token=self._per_token)
+        self._refuse_other_width(vectors.shape[1])
+        return vectors, counts
+
+    def _refuse_other_width(self, width: int) -> None:
+        """Raise an error for vectors of another width than those before."""
+        if self._width is None:
+            self._width = width
+        elif width != self._width:
+            raise WidthError(
+                f"the encoder {self._job.encoder.model} gave vectors of {self._width} numbers for one batch and of "
+                f"{width} for another; let all have one width, and begin again with --restart"
+            )
 
     def _batch(self, piece: Slice) -> dict[str, Any]:
         facts, index = self._facts, self._job.index

@@ -344,7 +344,7 @@ class Supervisor:
 
     def _raised(self, event: Raised) -> None:
         self._events.tell("worker_raised", rank=event.rank, fault=event.fault, reason=event.reason)
-        if event.fault in ("data", "room"):
+        if event.fault in ("data", "room", "width"):
             # Neither this span's fault nor something that another worker could do better.
             self._fault = self._fault or (event.fault, event.reason)
             self._queue.release(event.rank)

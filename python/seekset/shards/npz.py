@@ -32,6 +32,7 @@ __all__ = ["NpzShards"]
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
 _MOST_LAYOUTS = 1024
+_TRIES = 9
 # The versions of numpy's header that hold plain numbers.
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): npy.read_array_header_1_0,
@@ -205,7 +206,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> _Mem
         version = npy.read_magic(file)
         if version not in _HEADERS:
             raise ValueError(f"version {version[0]}.{version[1]} of numpy's header is for fields with names")
-        shape, fortran, dtype = _HEADERS[version](file)
+        shape, fortran, dtype = _header(version, file)
         header = file.tell()
     if dtype.hasobject:
         raise FormatError(f"{path}: {name!r} holds objects, which would be pickles: only numbers and strings are read")
@@ -218,6 +219,21 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> _Mem
     with _reading(path, name):
         start = _stored_at(info, path) + header if stored else None
     return _Member(info, dtype, shape, fortran, header, start)
+
+
+def _header(version: tuple[int, int], file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """What the header of an array says: its shape, whether it is in Fortran's order, and its dtype."""
+    start = file.tell()
+    for left in reversed(range(_TRIES)):
+        try:
+            return _HEADERS[version](file)
+        except SystemError:
+            # numpy reads headers as Python's syntax, of which Pythons before 3.13 count the depth for all threads at
+            # once: two that read one at the same time may be told of a mismatch, which is none.
+            if not left:
+                raise
+            file.seek(start)
+    raise AssertionError
 
 
 def _stored_at(info: zipfile.ZipInfo, path: Path) -> int:

@@ -260,7 +260,7 @@ def _attempt(
     except Exception as error:
         fault, reason = classify(error)
         events.tell("worker_raised", rank=place.rank, fault=fault, reason=reason)
-        if fault in ("data", "room", "machine"):
+        if fault in ("data", "room", "machine", "width"):
             return reason
         if is_lasting(error):
             # It would fail with all that is left, which nobody else could do then.
