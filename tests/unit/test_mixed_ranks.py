@@ -75,7 +75,12 @@ def ranks(tmp_path):
             )
             for number in range(2)
         ]
-        ended = [process.communicate(timeout=200) for process in processes]
+        try:
+            ended = [process.communicate(timeout=200) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
         assert [process.returncode for process in processes] == [0, 0], ended
         return [json.loads(printed.splitlines()[-1]) for printed, _ in ended]
 

@@ -180,8 +180,8 @@ def test_readers_are_found_by_the_end_of_a_name(name, reader):
 
 @pytest.mark.parametrize("reader", [PickleShards(), NpzShards(), TFRecordShards(), FastaShards(), ParquetShards()])
 def test_all_that_a_reader_reads_is_found_in_a_folder(tmp_path, reader):
-    for suffix in reader.suffixes:
-        (tmp_path / f"a{suffix}").touch()
+    for number, suffix in enumerate(reader.suffixes):
+        (tmp_path / f"{number}{suffix}").touch()
         assert type(reader_for(f"a{suffix}")) is type(reader)
     assert find_shards(tmp_path) == find_shards(tmp_path, reader) == sorted(tmp_path.iterdir())
 

@@ -6,7 +6,7 @@ import errno
 import struct
 import zipfile
 import zlib
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -32,7 +32,7 @@ __all__ = ["NpzShards"]
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
 _MOST_LAYOUTS = 1024
-_TRIES = 9
+_RETRIES = 8
 # The versions of numpy's header that hold plain numbers.
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): npy.read_array_header_1_0,
@@ -224,16 +224,13 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> _Mem
 def _header(version: tuple[int, int], file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """What the header of an array says: its shape, whether it is in Fortran's order, and its dtype."""
     start = file.tell()
-    for left in reversed(range(_TRIES)):
-        try:
+    for _ in range(_RETRIES):
+        # numpy reads headers as Python's syntax, whose depth Pythons before 3.13 count for all threads in one: where
+        # two read at once, one may be told of a mismatch, which is none.
+        with suppress(SystemError):
             return _HEADERS[version](file)
-        except SystemError:
-            # numpy reads headers as Python's syntax, of which Pythons before 3.13 count the depth for all threads at
-            # once: two that read one at the same time may be told of a mismatch, which is none.
-            if not left:
-                raise
-            file.seek(start)
-    raise AssertionError
+        file.seek(start)
+    return _HEADERS[version](file)
 
 
 def _stored_at(info: zipfile.ZipInfo, path: Path) -> int:

@@ -18,7 +18,9 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     >>> is_out_of_memory(ValueError("out of memory"))
     False
     """
-    while error is not None:
+    seen = set[int]()  # an error may be its own cause
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         if isinstance(error, MemoryError) or _of_torch(error):
             return True
         if isinstance(error, RuntimeError) and any(said in str(error).lower() for said in _SAID):
